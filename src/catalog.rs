@@ -1,0 +1,1 @@
+//! The world embedded in the binary: models, hardware, runtimes, traces by name.

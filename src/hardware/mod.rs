@@ -1,0 +1,148 @@
+//! One machine as data: GPU, link, host, interconnect, and the runtime that drives them.
+//!
+//! What is modelled: one GPU type with its memory, its bandwidth and the efficiency of its kernels; one link per GPU to
+//! host memory; one host whose DDR all links share. What is ignored: NUMA placement beyond the link's own figure,
+//! clocks and thermals (a calibrated profile states them), other tenants. Data only: the laws that turn these numbers
+//! into time are in `service`. The files are `models/hardware/*.toml`; a fitted profile from `calibrate` has the same
+//! schema. Rival model: a table of measured kernels per GPU (AIConfigurator): exact where measured, mute elsewhere.
+
+pub mod runtime;
+pub mod value;
+
+use serde::{Deserialize, Serialize};
+
+pub use runtime::Runtime;
+pub use value::{
+    Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value,
+};
+
+/// A machine profile.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hardware {
+    /// Catalog id: `h100-sxm`.
+    pub id: String,
+    /// As the vendor writes it.
+    pub name: String,
+    /// Other spellings found in data files.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// Architecture, the class from which an unmeasured card gets its kernel figures: `hopper`.
+    pub generation: String,
+    /// Memory type: `HBM3`.
+    pub memory_kind: String,
+    /// When and on what this profile was fitted; none for a profile from public facts.
+    #[serde(default)]
+    pub calibrated: Option<String>,
+    /// The GPU.
+    pub gpu: Gpu,
+    /// The link to host memory, one a GPU.
+    pub link: Link,
+    /// The host.
+    pub host: Host,
+    /// How GPUs of this kind reach each other; none where tensor parallelism is not offered.
+    #[serde(default)]
+    pub interconnect: Option<Interconnect>,
+    /// What an hour costs, where known.
+    #[serde(default)]
+    pub price: Option<Value<UsdPerHour>>,
+}
+
+/// The GPU: capacity, roofs, and how close its kernels come to them.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    /// Usable memory, as the driver reports it.
+    pub memory: Value<Capacity>,
+    /// Peak memory bandwidth.
+    pub hbm_bandwidth: Value<Bandwidth>,
+    /// Dense BF16/FP16 rate, FP32 accumulation.
+    pub bf16_dense: Value<FlopRate>,
+    /// Dense FP8 rate, where the card has it.
+    #[serde(default)]
+    pub fp8_dense: Option<Value<FlopRate>>,
+    /// Dense INT8 rate.
+    #[serde(default)]
+    pub int8_dense: Option<Value<FlopRate>>,
+    /// L2 cache.
+    pub l2: Value<Capacity>,
+    /// Efficiency of the usual kernels.
+    pub kernels: Kernels,
+}
+
+/// How kernels use the roofs: `time = fixed + bytes / (share * peak)` (VALIDATION: dev_fits).
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernels {
+    /// Floor of one decode-attention call (launch, split, merge).
+    pub attention_fixed: Value<Duration>,
+    /// Share of peak bandwidth at which decode attention streams 16-bit KV.
+    pub attention_share: Value<Share>,
+    /// The same for 8-bit KV, of its own bytes.
+    pub attention_share_8bit: Value<Share>,
+    /// Floor of one linear layer's kernel.
+    pub linear_fixed: Value<Duration>,
+    /// Share of peak bandwidth at which 16-bit weights stream in decode.
+    pub linear_share: Value<Share>,
+    /// The same for 8-bit weights.
+    pub linear_share_8bit: Value<Share>,
+    /// The same for 4-bit weights.
+    pub linear_share_4bit: Value<Share>,
+    /// Share of the dense rate that large matrix products reach (prefill).
+    pub gemm_share: Value<Share>,
+    /// Share of the dense rate that causal prefill attention reaches.
+    pub prefill_attention_share: Value<Share>,
+}
+
+/// The link between one GPU and host memory: `t = call + n_desc * descriptor + bytes / bandwidth`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// `PCIe 5 x16`, `NVLink-C2C`.
+    pub name: String,
+    /// Host to device, pinned, large copies.
+    pub h2d: Value<Bandwidth>,
+    /// Device to host, pinned, large copies.
+    pub d2h: Value<Bandwidth>,
+    /// Share of its lone rate that each direction keeps while the other runs too; 1 = independent directions.
+    pub duplex: Value<Share>,
+    /// One copy call, from issue to first byte.
+    pub call: Value<Duration>,
+    /// Each further descriptor (contiguous piece) of a copy.
+    pub descriptor: Value<Duration>,
+    /// Whether kernels can read host memory at link speed without staging (C2C).
+    #[serde(default)]
+    pub coherent: bool,
+}
+
+/// The host side of the machine.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Memory kind and channels, for people: `DDR5-4800 x12`.
+    pub name: String,
+    /// Installed memory.
+    pub memory: Value<Capacity>,
+    /// Memory channels that the bandwidth below counts.
+    pub channels: Value<Count>,
+    /// Sustained read bandwidth, all channels.
+    pub ddr_read: Value<Bandwidth>,
+    /// How much may be pinned (page-locked) for the GPU.
+    pub pinned_limit: Value<Capacity>,
+    /// Cores that host attention may use.
+    pub cores: Value<Count>,
+    /// Multiply-add rate of attention on those cores.
+    pub attention_flops: Value<FlopRate>,
+}
+
+/// How GPUs reach each other for tensor parallelism: all-reduce `t = fixed + bytes * 2 (n-1)/n / bandwidth`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interconnect {
+    /// `NVLink 4`, `PCIe 5`.
+    pub name: String,
+    /// Floor of one all-reduce.
+    pub allreduce_fixed: Value<Duration>,
+    /// Bus bandwidth of a large all-reduce.
+    pub bandwidth: Value<Bandwidth>,
+}

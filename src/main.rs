@@ -1,0 +1,3 @@
+//! The kvplan binary: see `kvplan::cli`.
+
+fn main() {}

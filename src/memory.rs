@@ -1,0 +1,1 @@
+//! The HBM and DDR ledger of a deployment.

@@ -1,0 +1,1 @@
+//! Reads a Hugging Face config.json.

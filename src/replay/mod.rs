@@ -1,0 +1,1 @@
+//! Runs policies over recorded rows and keeps what the engine needs: a timeline.

@@ -1,0 +1,1 @@
+//! Tables, CSV, markdown, plots; computes nothing.

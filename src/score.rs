@@ -1,0 +1,1 @@
+//! How much a position matters: cumulative attention and its variants.

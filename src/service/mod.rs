@@ -1,0 +1,1 @@
+//! Laws that turn a model and a machine into time.

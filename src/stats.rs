@@ -1,0 +1,1 @@
+//! Percentiles, intervals, seeded random streams.

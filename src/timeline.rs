@@ -1,0 +1,78 @@
+//! What a replay hands to the engine: per step, how many tokens lie in each tier, how much attention they draw, and
+//! what moved.
+//!
+//! This is all that passes between the two halves: the replay never sees hardware and the engine never sees attention,
+//! so one replay serves any machine, batch and shape. Compact by design: one [`Interval`] a re-tier (or a step, for
+//! policies that act every step), tokens in f64 because lanes (layers, KV heads) are averaged into it. Shared between
+//! requests through `Arc`.
+
+/// The four tiers, as indices of every `[_; 4]` in this module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Tier {
+    /// GPU memory.
+    T0 = 0,
+    /// Host memory, full precision.
+    T1 = 1,
+    /// Host memory, reduced precision.
+    T2 = 2,
+    /// Destroyed, for good.
+    T3 = 3,
+}
+
+/// A stretch of steps between two decisions: the counts at its first step; each later step appends one T0 token.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// First decode step it holds for.
+    pub first_step: u32,
+    /// Tokens in T0..T3 during the attention of `first_step`, the step's own token included.
+    pub tokens: [f64; 4],
+    /// Contiguous runs of positions in T0..T3 (what scattered copies and free pages depend on).
+    pub runs: [f64; 4],
+    /// T0 pages (of 16 positions) that hold at least one T0 token: what whole-page freeing without compaction keeps.
+    pub t0_pages: f64,
+    /// Moves of the decision before `first_step`: T1 or T2 to T0.
+    pub promoted: f64,
+    /// T0 to T1 or T2.
+    pub demoted: f64,
+    /// Newly in T2.
+    pub compressed: f64,
+    /// Newly destroyed.
+    pub destroyed: f64,
+    /// Contiguous runs among the moved tokens.
+    pub moved_runs: f64,
+}
+
+/// A replayed (or length-only) placement of one sequence.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// Prompt tokens; step `t` attends to `prompt + t + 1` positions less the destroyed.
+    pub prompt: u32,
+    /// Decode steps covered.
+    pub steps: u32,
+    /// In order, the first at step 0.
+    pub intervals: Vec<Interval>,
+    /// Attention mass per step on T0..T3; empty for a timeline from lengths alone.
+    pub mass: Vec<[f32; 4]>,
+    /// First step whose mass and moves are not from recorded rows.
+    pub synthetic_from: Option<u32>,
+    /// Decisions taken, empty ones included: floor(steps / interval).
+    pub retiers: u32,
+}
+
+impl Timeline {
+    /// Index of the interval that holds at `step`.
+    pub fn interval_at(&self, step: u32) -> usize {
+        self.intervals
+            .partition_point(|i| i.first_step <= step)
+            .saturating_sub(1)
+    }
+
+    /// Tokens in T0..T3 during the attention of `step`.
+    pub fn tokens_at(&self, step: u32) -> [f64; 4] {
+        let i = &self.intervals[self.interval_at(step)];
+        let mut tokens = i.tokens;
+        tokens[0] += f64::from(step - i.first_step);
+        tokens
+    }
+}

@@ -1,0 +1,1 @@
+//! Requests: what arrives when, how long it is.

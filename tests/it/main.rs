@@ -1,0 +1,4 @@
+//! One integration binary: a module per way it can fail.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod layering;
