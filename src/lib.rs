@@ -14,29 +14,72 @@
 //!
 //! # Layers
 //! The modules below are one linear order, bottom up: a file uses `crate::` only of modules listed above its own
-//! (`tests/it/layering.rs` reads this file). Further rules: `score`, `policy` and `replay` never import `hardware` or
+//! (`tests/it/layering.rs` reads this file; blank lines keep rustfmt from sorting them). Further rules: `score`, `policy` and `replay` never import `hardware` or
 //! `service`; `engine` never imports `trace`, `score`, `policy` or `replay`; `report` computes nothing.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod catalog;
-pub mod cli;
-pub mod deploy;
-pub mod engine;
+// 1: causes, exit codes, places.
 pub mod error;
-pub mod hardware;
-pub mod memory;
-pub mod metrics;
-pub mod model;
-pub mod plan;
-pub mod policy;
-pub mod replay;
-pub mod report;
-pub mod scenario;
-pub mod score;
-pub mod service;
-pub mod simd;
-pub mod stats;
-pub mod timeline;
-pub mod trace;
+
+// 2: bytes, rates, time; parse and print.
 pub mod units;
+
+// 3: percentiles, intervals, seeded streams.
+pub mod stats;
+
+// 4: inner loops over slices.
+pub mod simd;
+
+// 5: shapes, KV and weight bytes.
+pub mod model;
+
+// 6: machine and runtime profiles; Value{value, source, interval}.
+pub mod hardware;
+
+// 7: the .kvt format.
+pub mod trace;
+
+// 8: requests.
 pub mod workload;
+
+// 9: names to embedded data.
+pub mod catalog;
+
+// 10: what replay hands to the engine.
+pub mod timeline;
+
+// 11: how much a position matters.
+pub mod score;
+
+// 12: where a token lives; one file a policy.
+pub mod policy;
+
+// 13: rows -> policies -> timeline.
+pub mod replay;
+
+// 14: a model on a machine: the knobs.
+pub mod deploy;
+
+// 15: one law a function: model + machine -> time.
+pub mod service;
+
+// 16: the HBM and DDR ledger.
+pub mod memory;
+
+// 17: the step and the batch.
+pub mod engine;
+
+// 18: Outcome = JSON.
+pub mod metrics;
+
+// 19: one question, resolved.
+pub mod scenario;
+
+// 20: the answer against its alternatives.
+pub mod plan;
+
+// 21: table, csv, markdown, plots.
+pub mod report;
+
+// 22: one file a verb.
+pub mod cli;
