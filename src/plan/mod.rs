@@ -1,1 +1,3 @@
 //! The answer against its alternatives.
+
+pub mod answer;

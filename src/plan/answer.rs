@@ -1,0 +1,135 @@
+//! The answer of `plan` as data: one row a card, every alternative beside it (schema `kvplan/plan/1`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::Outcome;
+
+/// Schema id of [`Plan`].
+pub const PLAN_SCHEMA: &str = "kvplan/plan/1";
+
+/// The whole answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Plan {
+    /// Always `kvplan/plan/1`.
+    pub schema: String,
+    /// Version of kvplan.
+    pub kvplan_version: String,
+    /// The question with every default spelt out, in the order it is shown.
+    pub question: Vec<Setting>,
+    /// One row a card and GPU count.
+    pub rows: Vec<Row>,
+    /// The verdict over all rows.
+    pub verdict: Verdict,
+    /// Expected error of the figures, in words.
+    pub expected_error: String,
+    /// Remarks that qualify the answer.
+    pub notes: Vec<String>,
+}
+
+/// One setting of the question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Setting {
+    /// Name of the flag without dashes.
+    pub name: String,
+    /// Value as resolved.
+    pub value: String,
+    /// `default`, `flag`, or the scenario file.
+    pub from: String,
+}
+
+/// The verdict over all rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Verdict {
+    /// One sentence.
+    pub sentence: String,
+    /// What would change it: parameter, where the change happens, how far that is from the value used.
+    pub flips_if: Vec<String>,
+}
+
+/// One card (or several in tensor parallel).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Row {
+    /// Hardware id.
+    pub hardware: String,
+    /// As the vendor writes it.
+    pub hardware_name: String,
+    /// Whether the profile was fitted to measurements on such a machine.
+    pub calibrated: bool,
+    /// GPUs in tensor parallel.
+    pub gpus: u32,
+    /// Usable HBM over all GPUs.
+    pub hbm_capacity_bytes: u64,
+    /// KV pool once weights, activations and reserve are in [tokens, at the asked KV format].
+    pub pool_tokens: u64,
+    /// Tokens that all requests need at their largest.
+    pub needed_tokens: u64,
+    /// Tokens a request may reach with everything in HBM.
+    pub holds_tokens_per_request: u64,
+    /// HBM missing to hold all of it.
+    pub shortfall_bytes: u64,
+    /// T1 that streams for free per step (link bandwidth times the all-in-HBM step).
+    pub free_t1_bytes: Option<u64>,
+    /// Link bandwidth at which the spill of this question streams for free.
+    pub breakeven_free_bytes_per_s: Option<f64>,
+    /// Link bandwidth at which streaming equals the best alternative; null if it does at any or at none.
+    pub breakeven_best_bytes_per_s: Option<f64>,
+    /// Every way to run it, in a fixed order.
+    pub alternatives: Vec<Alternative>,
+    /// The verdict of this row.
+    pub verdict: RowVerdict,
+}
+
+/// One way to run it on this card.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Alternative {
+    /// `all-in-hbm`, `engine`, `smaller-batch`, `fp8-kv`, `int4-weights`, `stream`, `staged`, `host-attention`.
+    pub name: String,
+    /// For people: `fp8 KV, preempts`.
+    pub label: String,
+    /// Whether it can run at all; an engine that cannot hold one request cannot start.
+    pub starts: bool,
+    /// Why it does not start, or what qualifies it.
+    pub remark: Option<String>,
+    /// The outcome in lockstep (all requests at the same length).
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The same with requests at independent phases.
+    pub staggered: Option<Staggered>,
+    /// Software that runs it today, with a command line; empty if none does.
+    pub runs_in: Vec<RunsIn>,
+}
+
+/// An alternative with requests at independent phases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Staggered {
+    /// Whether it fits without preempting.
+    pub fits: bool,
+    /// Output tokens per second of decode.
+    pub output_tokens_per_s: Option<f64>,
+    /// 99th percentile of the time per output token, over steps.
+    pub tpot_p99_s: Option<f64>,
+    /// Preemptions while every request is replaced once.
+    pub preemptions: u64,
+}
+
+/// Software that runs an alternative today.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RunsIn {
+    /// `vLLM`.
+    pub software: String,
+    /// Command line to start it.
+    pub command: String,
+}
+
+/// The verdict of a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RowVerdict {
+    /// Whether some T1 mode gives more tokens/s than the best alternative at the same weight and KV format.
+    pub pays: bool,
+    /// Name of the fastest alternative of all.
+    pub best: Option<String>,
+    /// Name of the fastest that software runs today.
+    pub best_runnable: Option<String>,
+    /// One sentence.
+    pub sentence: String,
+}
