@@ -123,7 +123,6 @@ struct Running {
     at: usize,
     /// Tokens in T0..T3 for the coming step.
     tiers: [f64; 4],
-    decode_began: Ps,
 }
 
 /// The engine of one run.
@@ -137,6 +136,8 @@ pub struct Engine<'a> {
     ring: Vec<Burst>,
     ring_at: usize,
     idle: bool,
+    /// When each job's decoding began; a preempted one keeps its first beginning.
+    began: Vec<Option<Ps>>,
     wanted: u64,
     finished: u64,
     tpot_sum: f64,
@@ -165,6 +166,7 @@ impl<'a> Engine<'a> {
             ring: vec![Burst::default(); RING],
             ring_at: 0,
             idle: true,
+            began: vec![None; setup.jobs.len()],
             wanted: setup.jobs.iter().map(|j| u64::from(j.request.output)).sum(),
             finished: 0,
             tpot_sum: 0.0,
@@ -257,8 +259,8 @@ impl<'a> Engine<'a> {
         self.out.prefill += first;
         self.out.recompute += recompute;
         let start = now + first + recompute;
-        for r in self.running.iter_mut().filter(|r| r.decode_began == Ps::NEVER) {
-            r.decode_began = start;
+        for r in &self.running {
+            self.began[r.job as usize].get_or_insert(start);
         }
         start
     }
@@ -267,7 +269,7 @@ impl<'a> Engine<'a> {
     fn join(&mut self, job: u32, done: u32) {
         let timeline = &self.setup.jobs[job as usize].timeline;
         let at = timeline.interval_at(done);
-        let running = Running { job, done, at, tiers: timeline.tokens_at(done), decode_began: Ps::NEVER };
+        let running = Running { job, done, at, tiers: timeline.tokens_at(done) };
         let place = if self.setup.respawn { self.running.len() } else { self.running.partition_point(|r| r.job < job) };
         self.running.insert(place, running);
     }
@@ -380,7 +382,8 @@ impl<'a> Engine<'a> {
         for r in done {
             let request = jobs[r.job as usize].request;
             let steps = f64::from(request.output - request.generated.min(request.output - 1));
-            self.tpot_sum += end.saturating_sub(r.decode_began).secs() / steps;
+            let began = self.began[r.job as usize].take().unwrap_or(Ps::ZERO);
+            self.tpot_sum += end.saturating_sub(began).secs() / steps;
             self.finished += 1;
             if self.setup.respawn {
                 self.waiting.push_back((r.job, 0, false));
