@@ -7,6 +7,7 @@
 //! saved" counts memory that the attention of every step still needs.
 
 use crate::deploy::{Compact, Deployment, T1Mode};
+use crate::model::Ffn;
 use crate::service::Prepared;
 use crate::units::Bytes;
 
@@ -70,7 +71,12 @@ impl Ledger {
         let d = &prepared.deployment;
         let gpus = f64::from(d.gpus);
         let full = |f: fn(&crate::service::Class) -> f64| -> f64 {
-            prepared.classes.iter().filter(|c| c.window.is_none()).map(|c| f(c) * f64::from(c.count) * gpus).sum()
+            prepared
+                .classes
+                .iter()
+                .filter(|c| c.window.is_none())
+                .map(|c| f(c) * f64::from(c.count) * gpus)
+                .sum()
         };
         let usable = d.hardware.gpu.memory.get() - d.vram_reserve.as_f64();
         Self {
@@ -84,13 +90,26 @@ impl Ledger {
             windowed: prepared
                 .classes
                 .iter()
-                .map(|c| c.window.map(|w| (c.kv_token * f64::from(c.count) * gpus, w)))
+                .map(|c| {
+                    c.window
+                        .map(|w| (c.kv_token * f64::from(c.count) * gpus, w))
+                })
                 .collect(),
-            layer_token: gpus * prepared.classes.iter().filter(|c| c.window.is_none()).map(|c| c.kv_token).fold(0.0, f64::max),
+            layer_token: gpus
+                * prepared
+                    .classes
+                    .iter()
+                    .filter(|c| c.window.is_none())
+                    .map(|c| c.kv_token)
+                    .fold(0.0, f64::max),
             page: f64::from(d.runtime.page_tokens),
             depth: f64::from(d.depth),
             t1: d.t1,
-            spare_pages: if d.compact == Compact::Retier { 1.0 } else { 0.0 },
+            spare_pages: if d.compact == Compact::Retier {
+                1.0
+            } else {
+                0.0
+            },
         }
     }
 
@@ -101,35 +120,61 @@ impl Ledger {
 
     /// KV bytes of one sequence of `tokens` with everything in HBM.
     pub fn sequence_bytes(&self, tokens: f64) -> f64 {
-        let windowed: f64 = self.windowed.iter().flatten().map(|(b, w)| b * tokens.min(f64::from(*w))).sum();
+        let windowed: f64 = self
+            .windowed
+            .iter()
+            .flatten()
+            .map(|(b, w)| b * tokens.min(f64::from(*w)))
+            .sum();
         self.kv_token * tokens + windowed
     }
 
     /// Tokens that each of `sequences` may reach with everything in HBM, at most `limit`.
     pub fn holds(&self, sequences: u32, limit: u32) -> u32 {
         let room = self.pool() / f64::from(sequences);
-        largest(limit, |tokens| self.sequence_bytes(f64::from(tokens)) <= room)
+        largest(limit, |tokens| {
+            self.sequence_bytes(f64::from(tokens)) <= room
+        })
     }
 
     /// HBM in use for KV and staging while `held` is live. `spilled` says that compaction is at work (its spare page a
     /// sequence counts).
     pub fn instant(&self, held: &Held, spilled: bool) -> Instant {
-        let windowed: f64 = self.windowed.iter().zip(&held.windowed).filter_map(|(c, n)| c.map(|(b, _)| b * n)).sum();
-        let spare = if spilled { self.spare_pages * self.page * held.sequences * self.kv_token } else { 0.0 };
-        Instant { kv_t0: self.kv_token * held.tiers[0] + windowed + spare, staging: self.staging(held.tiers[1], held.tiers[2]) }
+        let windowed: f64 = self
+            .windowed
+            .iter()
+            .zip(&held.windowed)
+            .filter_map(|(c, n)| c.map(|(b, _)| b * n))
+            .sum();
+        let spare = if spilled {
+            self.spare_pages * self.page * held.sequences * self.kv_token
+        } else {
+            0.0
+        };
+        Instant {
+            kv_t0: self.kv_token * held.tiers[0] + windowed + spare,
+            staging: self.staging(held.tiers[1], held.tiers[2]),
+        }
     }
 
     /// Staging that `t1` and `t2` tokens need in HBM during the step: T2 is dequantised on arrival, so it stages at
     /// full size beside its own bytes.
     pub fn staging(&self, t1: f64, t2: f64) -> f64 {
-        let layers = self.depth * (self.layer_token * (t1 + t2) + self.layer_token * t2 * self.t2_token / self.kv_token.max(1.0));
+        let layers = self.depth
+            * (self.layer_token * (t1 + t2)
+                + self.layer_token * t2 * self.t2_token / self.kv_token.max(1.0));
         let all = self.kv_token * t1 + self.t2_token * t2;
         match self.t1 {
             T1Mode::HostAttention => 0.0,
             T1Mode::Stream => layers.min(2.0 * self.kv_token * (t1 + t2)),
             T1Mode::Staged(buffer) => {
                 let resident = buffer.map_or(all, |b| b.as_f64().min(all));
-                resident + if all > resident { layers * (all - resident) / all } else { 0.0 }
+                resident
+                    + if all > resident {
+                        layers * (all - resident) / all
+                    } else {
+                        0.0
+                    }
             }
         }
     }
@@ -147,7 +192,11 @@ fn largest(limit: u32, holds: impl Fn(u32) -> bool) -> u32 {
     let (mut low, mut high) = (0, limit);
     while low < high {
         let middle = high - (high - low) / 2;
-        if holds(middle) { low = middle } else { high = middle - 1 }
+        if holds(middle) {
+            low = middle
+        } else {
+            high = middle - 1
+        }
     }
     low
 }
@@ -155,12 +204,34 @@ fn largest(limit: u32, holds: impl Fn(u32) -> bool) -> u32 {
 /// Activations of one prefill chunk on every GPU: residual and inner rows of the widest layer, 16 bit.
 fn activation(d: &Deployment) -> Bytes {
     let gpus = f64::from(d.gpus);
-    let widest = d.model.layers.iter().map(|l| f64::from(l.inner_width())).fold(0.0, f64::max);
+    let widest = d
+        .model
+        .layers
+        .iter()
+        .map(|l| inner_width(l.ffn))
+        .fold(0.0, f64::max);
     let row = 2.0 * (f64::from(d.model.hidden) + 2.0 * widest / gpus);
     Bytes::ceil(gpus * d.runtime.activation_factor.get() * d.runtime.batched_tokens.get() * row)
 }
 
+/// Inner width a token occupies in a feed-forward: all experts it uses.
+fn inner_width(ffn: Ffn) -> f64 {
+    match ffn {
+        Ffn::Dense { intermediate } => f64::from(intermediate),
+        Ffn::Experts {
+            active,
+            shared,
+            intermediate,
+            ..
+        } => f64::from(active + shared) * f64::from(intermediate),
+    }
+}
+
 fn reserve(d: &Deployment) -> Bytes {
-    let each = if d.gpus > 1 { &d.runtime.reserve_multi_gpu } else { &d.runtime.reserve };
+    let each = if d.gpus > 1 {
+        &d.runtime.reserve_multi_gpu
+    } else {
+        &d.runtime.reserve
+    };
     Bytes::ceil(f64::from(d.gpus) * each.get())
 }

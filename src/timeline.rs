@@ -70,7 +70,10 @@ impl Timeline {
 
     /// First step at which a token lies in T1 or T2.
     pub fn spills_from(&self) -> Option<u32> {
-        self.intervals.iter().find(|i| i.tokens[1] + i.tokens[2] > 0.0).map(|i| i.first_step)
+        self.intervals
+            .iter()
+            .find(|i| i.tokens[1] + i.tokens[2] > 0.0)
+            .map(|i| i.first_step)
     }
 
     /// Whether any token is ever destroyed.
@@ -81,7 +84,12 @@ impl Timeline {
     /// Mean tokens in T0..T3 over steps.
     pub fn tokens_mean(&self) -> [f64; 4] {
         let mut sums = [0.0; 4];
-        let ends = self.intervals.iter().skip(1).map(|i| i.first_step).chain([self.steps]);
+        let ends = self
+            .intervals
+            .iter()
+            .skip(1)
+            .map(|i| i.first_step)
+            .chain([self.steps]);
         for (i, end) in self.intervals.iter().zip(ends) {
             let n = f64::from(end - i.first_step);
             for (sum, tokens) in sums.iter_mut().zip(i.tokens) {

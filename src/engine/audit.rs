@@ -28,7 +28,11 @@ fn broken(step: u64, law: &str, detail: String) -> Error {
 impl Audit {
     fn require(&mut self, law: &str, holds: bool, detail: impl FnOnce() -> String) -> Result<()> {
         self.checks += 1;
-        if holds { Ok(()) } else { Err(broken(self.steps, law, detail())) }
+        if holds {
+            Ok(())
+        } else {
+            Err(broken(self.steps, law, detail()))
+        }
     }
 }
 
@@ -36,19 +40,36 @@ impl Observer for Audit {
     fn step(&mut self, fact: &StepFact<'_>) -> Result<()> {
         let t = fact.times;
         let live: f64 = fact.held.tiers.iter().sum();
-        self.require("tokens", (live + fact.destroyed - fact.appended).abs() < 1e-6 * fact.appended, || {
-            format!("live {live} + destroyed {} is not appended {}", fact.destroyed, fact.appended)
-        })?;
-        self.require("bytes", fact.instant.kv_t0 >= 0.0 && fact.instant.staging >= 0.0, || format!("negative part in {:?}", fact.instant))?;
+        self.require(
+            "tokens",
+            (live + fact.destroyed - fact.appended).abs() < 1e-6 * fact.appended,
+            || {
+                format!(
+                    "live {live} + destroyed {} is not appended {}",
+                    fact.destroyed, fact.appended
+                )
+            },
+        )?;
+        self.require(
+            "bytes",
+            fact.instant.kv_t0 >= 0.0 && fact.instant.staging >= 0.0,
+            || format!("negative part in {:?}", fact.instant),
+        )?;
         let clock = self.clock;
-        self.require("time", t.begin >= clock && t.end > t.begin, || format!("a step from {:?} to {:?} after {clock:?}", t.begin, t.end))?;
+        self.require("time", t.begin >= clock && t.end > t.begin, || {
+            format!("a step from {:?} to {:?} after {clock:?}", t.begin, t.end)
+        })?;
         self.clock = t.end;
         let wall = t.end - *self.began.get_or_insert(t.begin);
         self.compute += t.compute + t.gap + t.retier;
         self.link += t.h2d_busy;
         let (compute, link) = (self.compute, self.link);
-        self.require("busy compute", compute <= wall, || format!("compute busy {compute:?} of {wall:?}"))?;
-        self.require("busy link", link <= wall || t.end.is_never(), || format!("link busy {link:?} of {wall:?}"))?;
+        self.require("busy compute", compute <= wall, || {
+            format!("compute busy {compute:?} of {wall:?}")
+        })?;
+        self.require("busy link", link <= wall || t.end.is_never(), || {
+            format!("link busy {link:?} of {wall:?}")
+        })?;
         self.steps += 1;
         Ok(())
     }

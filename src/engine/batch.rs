@@ -162,7 +162,10 @@ impl<'a> Engine<'a> {
             queue: EventQueue::default(),
             waiting: VecDeque::new(),
             running: Vec::new(),
-            held: Held { windowed, ..Held::default() },
+            held: Held {
+                windowed,
+                ..Held::default()
+            },
             ring: vec![Burst::default(); RING],
             ring_at: 0,
             idle: true,
@@ -194,7 +197,12 @@ impl<'a> Engine<'a> {
     }
 
     /// Handles one event; returns what it schedules.
-    fn handle(&mut self, now: Ps, event: Event, observer: &mut dyn Observer) -> Result<Option<(Ps, Event)>> {
+    fn handle(
+        &mut self,
+        now: Ps,
+        event: Event,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<(Ps, Event)>> {
         match event {
             Event::Arrive(job) => {
                 let generated = self.setup.jobs[job as usize].request.generated;
@@ -225,7 +233,9 @@ impl<'a> Engine<'a> {
         let pool = self.setup.ledger.pool();
         let mut used: f64 = self.running.iter().map(|r| self.pages(r.job, r.done)).sum();
         while used > pool && self.running.len() > 1 {
-            let Some(last) = self.running.pop() else { break };
+            let Some(last) = self.running.pop() else {
+                break;
+            };
             used -= self.pages(last.job, last.done);
             self.waiting.push_front((last.job, last.done, true));
             self.out.preemptions += 1;
@@ -236,15 +246,25 @@ impl<'a> Engine<'a> {
     fn pages(&self, job: u32, done: u32) -> f64 {
         let page = self.setup.prepared.deployment.runtime.page_tokens.max(1);
         let tokens = self.setup.jobs[job as usize].request.prompt + done + 1;
-        self.setup.ledger.sequence_bytes(f64::from(tokens.div_ceil(page) * page))
+        self.setup
+            .ledger
+            .sequence_bytes(f64::from(tokens.div_ceil(page) * page))
     }
 
     /// Admits waiting requests in order while they fit; returns when their prefill is done.
     fn admit(&mut self, now: Ps) -> Ps {
-        let mut used: f64 = if self.setup.paged { self.running.iter().map(|r| self.pages(r.job, r.done)).sum() } else { 0.0 };
+        let mut used: f64 = if self.setup.paged {
+            self.running.iter().map(|r| self.pages(r.job, r.done)).sum()
+        } else {
+            0.0
+        };
         let (mut fresh, mut again) = (Vec::new(), Vec::new());
         while let Some(&(job, done, preempted)) = self.waiting.front() {
-            let need = if self.setup.paged { self.pages(job, done) } else { 0.0 };
+            let need = if self.setup.paged {
+                self.pages(job, done)
+            } else {
+                0.0
+            };
             let full = self.running.len() >= self.setup.max_running as usize;
             if full || self.setup.paged && used + need > self.setup.ledger.pool() {
                 break;
@@ -252,10 +272,17 @@ impl<'a> Engine<'a> {
             used += need;
             self.waiting.pop_front();
             let prompt = self.setup.jobs[job as usize].request.prompt;
-            if preempted { again.push((0, prompt + done)) } else { fresh.push((0, prompt + done)) }
+            if preempted {
+                again.push((0, prompt + done))
+            } else {
+                fresh.push((0, prompt + done))
+            }
             self.join(job, done);
         }
-        let (first, recompute) = (Ps::from_secs(self.setup.prepared.prefill(&fresh)), Ps::from_secs(self.setup.prepared.prefill(&again)));
+        let (first, recompute) = (
+            Ps::from_secs(self.setup.prepared.prefill(&fresh)),
+            Ps::from_secs(self.setup.prepared.prefill(&again)),
+        );
         self.out.prefill += first;
         self.out.recompute += recompute;
         let start = now + first + recompute;
@@ -269,8 +296,17 @@ impl<'a> Engine<'a> {
     fn join(&mut self, job: u32, done: u32) {
         let timeline = &self.setup.jobs[job as usize].timeline;
         let at = timeline.interval_at(done);
-        let running = Running { job, done, at, tiers: timeline.tokens_at(done) };
-        let place = if self.setup.respawn { self.running.len() } else { self.running.partition_point(|r| r.job < job) };
+        let running = Running {
+            job,
+            done,
+            at,
+            tiers: timeline.tokens_at(done),
+        };
+        let place = if self.setup.respawn {
+            self.running.len()
+        } else {
+            self.running.partition_point(|r| r.job < job)
+        };
         self.running.insert(place, running);
     }
 
@@ -285,7 +321,13 @@ impl<'a> Engine<'a> {
         let instant = self.account(&times, spilling > 0.0);
         let destroyed = self.running.iter().map(|r| r.tiers[3]).sum();
         let appended = self.running.iter().map(|r| self.length(r)).sum();
-        observer.step(&StepFact { times: &times, held: &self.held, destroyed, appended, instant })?;
+        observer.step(&StepFact {
+            times: &times,
+            held: &self.held,
+            destroyed,
+            appended,
+            instant,
+        })?;
         self.out.steps.push(times.end - start);
         self.out.tokens += u64::from(m);
         self.out.makespan = times.end;
@@ -314,7 +356,11 @@ impl<'a> Engine<'a> {
         self.held.tiers = tiers;
         for (i, class) in self.setup.prepared.classes.iter().enumerate() {
             if let Some(w) = class.window {
-                self.held.windowed[i] = self.running.iter().map(|r| self.length(r).min(f64::from(w))).sum();
+                self.held.windowed[i] = self
+                    .running
+                    .iter()
+                    .map(|r| self.length(r).min(f64::from(w)))
+                    .sum();
             }
         }
     }
@@ -328,13 +374,19 @@ impl<'a> Engine<'a> {
             peak.hbm = instant;
             peak.destroyed = ledger.kv_token * self.running.iter().map(|r| r.tiers[3]).sum::<f64>();
         }
-        let full: f64 = self.running.iter().map(|r| ledger.sequence_bytes(self.length(r))).sum();
+        let full: f64 = self
+            .running
+            .iter()
+            .map(|r| ledger.sequence_bytes(self.length(r)))
+            .sum();
         let ddr: f64 = self.running.iter().map(|r| self.host_bytes(r)).sum();
         let peak = &mut self.out.peak;
         peak.full = peak.full.max(full);
         peak.ddr = peak.ddr.max(ddr);
         peak.t1 = peak.t1.max(times.t1_bytes);
-        self.out.sums.add(times, self.stepper.cost(), self.setup.prepared);
+        self.out
+            .sums
+            .add(times, self.stepper.cost(), self.setup.prepared);
         instant
     }
 
@@ -345,7 +397,9 @@ impl<'a> Engine<'a> {
             return 0.0;
         }
         let copies = match self.setup.prepared.deployment.write_back {
-            crate::deploy::WriteBack::Through => (r.tiers[0] - f64::from(job.timeline.never_moves)).max(0.0),
+            crate::deploy::WriteBack::Through => {
+                (r.tiers[0] - f64::from(job.timeline.never_moves)).max(0.0)
+            }
             crate::deploy::WriteBack::AtDemotion => 0.0,
         };
         self.setup.ledger.kv_token * (r.tiers[1] + copies) + self.setup.ledger.t2_token * r.tiers[2]
@@ -361,7 +415,12 @@ impl<'a> Engine<'a> {
             let job = &jobs[r.job as usize];
             r.done += 1;
             r.tiers[0] += 1.0;
-            if let Some(next) = job.timeline.intervals.get(r.at + 1).filter(|i| i.first_step == r.done) {
+            if let Some(next) = job
+                .timeline
+                .intervals
+                .get(r.at + 1)
+                .filter(|i| i.first_step == r.done)
+            {
                 r.at += 1;
                 r.tiers = next.tokens;
                 let slot = (ring_at + job.phase as usize) % RING;
@@ -376,8 +435,9 @@ impl<'a> Engine<'a> {
 
     fn finish(&mut self, end: Ps) {
         let jobs = &self.setup.jobs;
-        let (done, going): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.running).into_iter().partition(|r| r.done >= jobs[r.job as usize].request.output);
+        let (done, going): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
+            .into_iter()
+            .partition(|r| r.done >= jobs[r.job as usize].request.output);
         self.running = going;
         for r in done {
             let request = jobs[r.job as usize].request;
@@ -427,14 +487,23 @@ impl Sums {
 /// Refuses a job that could never run.
 fn check(job: &Job, setup: &Setup<'_>) -> Result<()> {
     if job.timeline.steps < job.request.output {
-        return Err(Error::internal(format!("a timeline of {} steps for a request of {}", job.timeline.steps, job.request.output)));
+        return Err(Error::internal(format!(
+            "a timeline of {} steps for a request of {}",
+            job.timeline.steps, job.request.output
+        )));
     }
     if job.phase as usize >= RING {
-        return Err(Error::usage(format!("a re-tier phase of {} steps is over the limit of {RING}", job.phase)));
+        return Err(Error::usage(format!(
+            "a re-tier phase of {} steps is over the limit of {RING}",
+            job.phase
+        )));
     }
     let longest = f64::from(job.request.prompt + job.request.output);
     if setup.paged && setup.ledger.sequence_bytes(longest) > setup.ledger.pool() {
-        return Err(Error::new(crate::error::Cause::Infeasible, "the engine cannot hold one request at its full length"));
+        return Err(Error::new(
+            crate::error::Cause::Infeasible,
+            "the engine cannot hold one request at its full length",
+        ));
     }
     Ok(())
 }

@@ -25,9 +25,13 @@ impl EventQueue {
     /// Internal, if `at` lies before the clock.
     pub fn schedule(&mut self, at: Ps, event: Event) -> Result<()> {
         if at < self.now {
-            return Err(Error::internal(format!("event {event:?} scheduled at {} ps, before the clock at {} ps", at.0, self.now.0)));
+            return Err(Error::internal(format!(
+                "event {event:?} scheduled at {} ps, before the clock at {} ps",
+                at.0, self.now.0
+            )));
         }
-        self.heap.push(Reverse((at, event.class(), self.scheduled, event)));
+        self.heap
+            .push(Reverse((at, event.class(), self.scheduled, event)));
         self.scheduled += 1;
         Ok(())
     }

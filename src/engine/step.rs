@@ -85,7 +85,10 @@ pub struct Stepper<'a> {
 impl<'a> Stepper<'a> {
     /// A machine at rest.
     pub fn new(prepared: &'a Prepared) -> Self {
-        let depth = prepared.deployment.depth.clamp(1, u32::try_from(prepared.order.len()).unwrap_or(u32::MAX));
+        let depth = prepared
+            .deployment
+            .depth
+            .clamp(1, u32::try_from(prepared.order.len()).unwrap_or(u32::MAX));
         let tiered = prepared.classes.iter().filter(|c| c.window.is_none());
         Self {
             prepared,
@@ -102,16 +105,31 @@ impl<'a> Stepper<'a> {
 
     /// Runs one step of `m` sequences that begins at `begin` with `held` live. `written` of the sequences write their
     /// new token through to the host.
-    pub fn step(&mut self, begin: Ps, m: u32, held: &Held, burst: &Burst, written: f64) -> StepTimes {
+    pub fn step(
+        &mut self,
+        begin: Ps,
+        m: u32,
+        held: &Held,
+        burst: &Burst,
+        written: f64,
+    ) -> StepTimes {
         if self.cost.m != m {
             self.cost = self.prepared.batch(m);
         }
-        let mut out = StepTimes { begin, gap: Ps::from_secs(self.cost.gap), ..StepTimes::default() };
+        let mut out = StepTimes {
+            begin,
+            gap: Ps::from_secs(self.cost.gap),
+            ..StepTimes::default()
+        };
         let down = self.write_back(burst, written, &mut out);
         self.layer_times(held, &mut out);
         self.slow_by_duplex(down, &mut out);
         out.retier = self.retier(burst, &mut out);
-        let share = if burst.sequences > 0.0 { (burst.sequences / f64::from(m)).min(1.0) } else { 0.0 };
+        let share = if burst.sequences > 0.0 {
+            (burst.sequences / f64::from(m)).min(1.0)
+        } else {
+            0.0
+        };
         match self.prepared.deployment.overlap {
             Overlap::Serial => self.run_serial(down, &mut out),
             Overlap::Layer => self.run_overlapped(share, down, &mut out),
@@ -142,7 +160,8 @@ impl<'a> Stepper<'a> {
         for (i, class) in self.prepared.classes.iter().enumerate() {
             let traffic = traffic(self.prepared, class, held, i);
             let attention = self.prepared.attention(traffic.hbm);
-            let mut compute = self.cost.linear[i] + attention + self.cost.other[i] + self.cost.collective[i];
+            let mut compute =
+                self.cost.linear[i] + attention + self.cost.other[i] + self.cost.collective[i];
             let count = f64::from(class.count);
             if traffic.host > 0.0 {
                 let m = held.sequences;
@@ -154,8 +173,16 @@ impl<'a> Stepper<'a> {
                 out.h2d_bytes += count * gpus * m * class.output_bytes;
                 out.d2h_bytes += count * gpus * m * class.query_bytes;
             }
-            let x = transfer::copy(&self.prepared.deployment.hardware.link, self.prepared.h2d_rate, traffic.link, pieces(self.prepared, held));
-            self.layers[i] = LayerTimes { compute: Ps::from_secs(compute), transfer: Ps::from_secs(x) };
+            let x = transfer::copy(
+                &self.prepared.deployment.hardware.link,
+                self.prepared.h2d_rate,
+                traffic.link,
+                pieces(self.prepared, held),
+            );
+            self.layers[i] = LayerTimes {
+                compute: Ps::from_secs(compute),
+                transfer: Ps::from_secs(x),
+            };
             out.attention_s += attention * count;
             out.h2d_bytes += traffic.link * count * gpus;
             out.t1_bytes += (traffic.link + traffic.host) * count * gpus;
@@ -165,14 +192,24 @@ impl<'a> Stepper<'a> {
     /// Stretches the transfers by what the write-back takes from the link.
     fn slow_by_duplex(&mut self, down: f64, out: &mut StepTimes) {
         let classes = &self.prepared.classes;
-        let up: Ps = classes.iter().zip(&self.layers).map(|(c, l)| l.transfer * u64::from(c.count)).sum();
+        let up: Ps = classes
+            .iter()
+            .zip(&self.layers)
+            .map(|(c, l)| l.transfer * u64::from(c.count))
+            .sum();
         if down > 0.0 && up > Ps::ZERO {
-            let factor = 1.0 + transfer::duplex_delay(&self.prepared.deployment.hardware.link, up.secs(), down) / up.secs();
+            let factor = 1.0
+                + transfer::duplex_delay(&self.prepared.deployment.hardware.link, up.secs(), down)
+                    / up.secs();
             for l in &mut self.layers {
                 l.transfer = Ps::from_secs(l.transfer.secs() * factor);
             }
         }
-        out.h2d_busy = classes.iter().zip(&self.layers).map(|(c, l)| l.transfer * u64::from(c.count)).sum();
+        out.h2d_busy = classes
+            .iter()
+            .zip(&self.layers)
+            .map(|(c, l)| l.transfer * u64::from(c.count))
+            .sum();
     }
 
     /// Time of the moves and the packing before this step.
@@ -180,7 +217,9 @@ impl<'a> Stepper<'a> {
         let d = &self.prepared.deployment;
         let up = burst.promoted * self.token_bytes;
         let pieces = match d.layout {
-            Layout::Layer => 2.0 * self.prepared.order.len() as f64 * burst.promoted.min(burst.runs),
+            Layout::Layer => {
+                2.0 * self.prepared.order.len() as f64 * burst.promoted.min(burst.runs)
+            }
             Layout::Token => burst.promoted.min(burst.runs),
         };
         out.h2d_bytes += up * f64::from(d.gpus);
@@ -191,7 +230,12 @@ impl<'a> Stepper<'a> {
     fn run_serial(&mut self, down: f64, out: &mut StepTimes) {
         let classes = &self.prepared.classes;
         let head = Ps::from_secs(self.cost.head);
-        out.compute = head + classes.iter().zip(&self.layers).map(|(c, l)| l.compute * u64::from(c.count)).sum();
+        out.compute = head
+            + classes
+                .iter()
+                .zip(&self.layers)
+                .map(|(c, l)| l.compute * u64::from(c.count))
+                .sum();
         out.exposed = out.h2d_busy + Ps::from_secs(down);
         out.end = out.begin + out.gap + out.retier + out.exposed + out.compute;
     }
@@ -212,7 +256,11 @@ impl<'a> Stepper<'a> {
             end += l.compute;
             out.compute += l.compute;
             self.ends[self.next_end] = end;
-            self.next_end = if self.next_end + 1 == depth { 0 } else { self.next_end + 1 };
+            self.next_end = if self.next_end + 1 == depth {
+                0
+            } else {
+                self.next_end + 1
+            };
         }
         let head = Ps::from_secs(self.cost.head);
         out.compute += head;
@@ -251,18 +299,40 @@ fn pieces(prepared: &Prepared, held: &Held) -> f64 {
 fn traffic(prepared: &Prepared, class: &Class, held: &Held, index: usize) -> Traffic {
     let [t0, t1, t2] = held.tiers;
     if class.window.is_some() {
-        return Traffic { hbm: class.kv_token * held.windowed[index], ..Traffic::default() };
+        return Traffic {
+            hbm: class.kv_token * held.windowed[index],
+            ..Traffic::default()
+        };
     }
     let (full, half) = (class.kv_token, class.t2_token);
     let host = full * t1 + half * t2;
     match prepared.deployment.t1 {
-        T1Mode::HostAttention => Traffic { hbm: full * t0, link: 0.0, host },
+        T1Mode::HostAttention => Traffic {
+            hbm: full * t0,
+            link: 0.0,
+            host,
+        },
         T1Mode::Stream => streamed(class, t0, t1, t2, 1.0),
         T1Mode::Staged(buffer) => {
             let d = &prepared.deployment;
-            let layers = prepared.classes.iter().filter(|c| c.window.is_none()).map(|c| f64::from(c.count)).sum::<f64>();
+            let layers = prepared
+                .classes
+                .iter()
+                .filter(|c| c.window.is_none())
+                .map(|c| f64::from(c.count))
+                .sum::<f64>();
             let room = buffer.map_or(f64::INFINITY, |b| b.as_f64() / f64::from(d.gpus) / layers);
-            streamed(class, t0, t1, t2, if host > 0.0 { (1.0 - room / host).max(0.0) } else { 0.0 })
+            streamed(
+                class,
+                t0,
+                t1,
+                t2,
+                if host > 0.0 {
+                    (1.0 - room / host).max(0.0)
+                } else {
+                    0.0
+                },
+            )
         }
     }
 }
@@ -272,5 +342,9 @@ fn streamed(class: &Class, t0: f64, t1: f64, t2: f64, share: f64) -> Traffic {
     let (full, half) = (class.kv_token, class.t2_token);
     let resident = full * t0 + (1.0 - share) * (full * t1 + (half + 2.0 * full) * t2);
     let moved = share * (2.0 * full * t1 + 2.0 * (half + full) * t2);
-    Traffic { hbm: resident + moved, link: share * (full * t1 + half * t2), host: 0.0 }
+    Traffic {
+        hbm: resident + moved,
+        link: share * (full * t1 + half * t2),
+        host: 0.0,
+    }
 }

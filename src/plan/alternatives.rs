@@ -11,6 +11,7 @@ use crate::deploy::T1Mode;
 use crate::engine::Run;
 use crate::error::Result;
 use crate::metrics::Outcome;
+use crate::model::layer::MatrixKind;
 use crate::model::{KvFormat, WeightFormat};
 use crate::scenario::{Occupancy, Scenario};
 use crate::trace::TraceReader;
@@ -41,7 +42,10 @@ struct Way {
 /// # Errors
 /// As `simulate`.
 pub fn row(scenario: &Scenario, traces: &Traces) -> Result<Row> {
-    let full = Scenario { policy: "full".into(), ..scenario.clone() };
+    let full = Scenario {
+        policy: "full".into(),
+        ..scenario.clone()
+    };
     let case = Case::new(&full, &[])?;
     let all = Arc::new(case.run_full()?);
     let alternatives: Vec<Alternative> = ways(scenario)
@@ -51,6 +55,7 @@ pub fn row(scenario: &Scenario, traces: &Traces) -> Result<Row> {
     let mut row = frame(scenario, &case, &all, alternatives);
     row.breakeven_best_bytes_per_s = breakeven_best(scenario, &row)?;
     row.verdict = verdict::of_row(&row);
+    row.flips_if = flips(scenario, &row)?;
     Ok(row)
 }
 
@@ -59,7 +64,10 @@ fn frame(s: &Scenario, case: &Case, all: &Run, alternatives: Vec<Alternative>) -
     let hardware = &s.deployment.hardware;
     let needed = u64::from(s.batch) * (u64::from(s.prompt) + u64::from(s.output));
     let in_hbm = &alternatives[0].outcome;
-    let spill = alternatives.iter().find(|a| a.name == "stream").and_then(|a| a.outcome.breakeven_link_bytes_per_s);
+    let spill = alternatives
+        .iter()
+        .find(|a| a.name == "stream")
+        .and_then(|a| a.outcome.breakeven_link_bytes_per_s);
     #[allow(clippy::cast_possible_truncation)] // a count of tokens
     let pool = (case.ledger.pool().max(0.0) / case.ledger.sequence_bytes(1.0).max(1.0)) as u64;
     let links = case.prepared.h2d_rate * f64::from(s.deployment.gpus);
@@ -73,58 +81,138 @@ fn frame(s: &Scenario, case: &Case, all: &Run, alternatives: Vec<Alternative>) -
         needed_tokens: needed,
         holds_tokens_per_request: in_hbm.holds_tokens_per_request,
         shortfall_bytes: in_hbm.shortfall_bytes,
-        free_t1_bytes: Some(crate::units::Bytes::ceil((links * outcome::full_step(all)).min(1e18)).0),
+        free_t1_bytes: Some(
+            crate::units::Bytes::ceil((links * outcome::full_step(all)).min(1e18)).0,
+        ),
         breakeven_free_bytes_per_s: spill,
         breakeven_best_bytes_per_s: None,
         alternatives,
-        verdict: super::answer::RowVerdict { pays: false, best: None, best_runnable: None, sentence: String::new() },
+        flips_if: Vec::new(),
+        verdict: super::answer::RowVerdict {
+            pays: false,
+            best: None,
+            best_runnable: None,
+            sentence: String::new(),
+        },
     }
 }
 
 /// All ways, in the order they are shown.
 fn ways(s: &Scenario) -> Vec<Way> {
-    let full = Scenario { policy: "full".into(), ..s.clone() };
-    let tiered = if s.policy == "full" { Scenario { policy: "four-tier:hbm=fit".into(), ..s.clone() } } else { s.clone() };
+    let full = Scenario {
+        policy: "full".into(),
+        ..s.clone()
+    };
+    let tiered = if s.policy == "full" {
+        Scenario {
+            policy: "four-tier:hbm=fit".into(),
+            ..s.clone()
+        }
+    } else {
+        s.clone()
+    };
     let mut out = vec![
-        Way { name: "all-in-hbm", scenario: full.clone(), how: How::Static, remark: None },
-        Way { name: "engine", scenario: full.clone(), how: How::Paged, remark: Some("preempts the latest request, recomputes it later") },
-        Way { name: "smaller-batch", scenario: full.clone(), how: How::Largest, remark: None },
+        Way {
+            name: "all-in-hbm",
+            scenario: full.clone(),
+            how: How::Static,
+            remark: None,
+        },
+        Way {
+            name: "engine",
+            scenario: full.clone(),
+            how: How::Paged,
+            remark: Some("preempts the latest request, recomputes it later"),
+        },
+        Way {
+            name: "smaller-batch",
+            scenario: full.clone(),
+            how: How::Largest,
+            remark: None,
+        },
     ];
     if s.deployment.kv == KvFormat::Fp16 {
-        out.push(Way { name: "fp8-kv", scenario: with(&full, |d| d.kv = KvFormat::Fp8), how: How::Paged, remark: None });
+        out.push(Way {
+            name: "fp8-kv",
+            scenario: with(&full, |d| d.kv = KvFormat::Fp8),
+            how: How::Paged,
+            remark: None,
+        });
     }
-    if s.deployment.weights.bits() > 5.0 {
+    if s.deployment.weights.bits(MatrixKind::Ffn) > 4 {
         let four = with(&full, |d| d.weights = WeightFormat::Int4);
-        out.push(Way { name: "int4-weights", scenario: four, how: How::Paged, remark: Some("changes the model") });
+        out.push(Way {
+            name: "int4-weights",
+            scenario: four,
+            how: How::Paged,
+            remark: Some("changes the model"),
+        });
     }
     let two = s.deployment.gpus * 2;
     if s.deployment.hardware.interconnect.is_some() && changes::divides(s, two) {
-        out.push(Way { name: "twice-the-gpus", scenario: with(&full, |d| d.gpus = two), how: How::Paged, remark: Some("another purchase") });
+        out.push(Way {
+            name: "twice-the-gpus",
+            scenario: with(&full, |d| d.gpus = two),
+            how: How::Paged,
+            remark: Some("another purchase"),
+        });
     }
     for (name, t1, remark) in [
-        ("stream", T1Mode::Stream, "no engine runs it; transformers' OffloadedCache is the case T0 = 0"),
-        ("staged", T1Mode::Staged(None), "no engine runs it; a buffer in HBM is HBM not saved"),
-        ("host-attention", T1Mode::HostAttention, "no engine runs it; llama.cpp --no-kv-offload is the case T0 = 0"),
+        (
+            "stream",
+            T1Mode::Stream,
+            "no engine runs it; transformers' OffloadedCache is the case T0 = 0",
+        ),
+        (
+            "staged",
+            T1Mode::Staged(None),
+            "no engine runs it; a buffer in HBM is HBM not saved",
+        ),
+        (
+            "host-attention",
+            T1Mode::HostAttention,
+            "no engine runs it; llama.cpp --no-kv-offload is the case T0 = 0",
+        ),
     ] {
-        out.push(Way { name, scenario: with(&tiered, |d| d.t1 = t1), how: How::Static, remark: Some(remark) });
+        out.push(Way {
+            name,
+            scenario: with(&tiered, |d| d.t1 = t1),
+            how: How::Static,
+            remark: Some(remark),
+        });
     }
     out
 }
 
 /// Runs one way, in lockstep and staggered.
 fn alternative(way: &Way, traces: &Traces, base: &Case, all: &Arc<Run>) -> Result<Alternative> {
-    let asked = Scenario { occupancy: Occupancy::Lockstep, ..way.scenario.clone() };
+    let asked = Scenario {
+        occupancy: Occupancy::Lockstep,
+        ..way.scenario.clone()
+    };
     let case = Case::new(&asked, traces)?;
     let same = same_laws(&case, base);
-    let full = if same { Arc::clone(all) } else { Arc::new(case.run_full()?) };
+    let full = if same {
+        Arc::clone(all)
+    } else {
+        Arc::new(case.run_full()?)
+    };
     let (outcome, starts, remark) = lockstep(way, &case, &full)?;
-    let staggered = if starts { Some(staggered(way, traces)?) } else { None };
+    let staggered = if starts {
+        Some(staggered(way, traces)?)
+    } else {
+        None
+    };
     let starts_note = remark.or_else(|| way.remark.map(String::from));
     Ok(Alternative {
         label: label(way, &outcome),
         name: way.name.into(),
         starts,
-        runs_in: if starts { runs_in(way, &outcome, &way.scenario) } else { Vec::new() },
+        runs_in: if starts {
+            runs_in(way, &outcome, &way.scenario)
+        } else {
+            Vec::new()
+        },
         remark: starts_note,
         outcome,
         staggered,
@@ -138,26 +226,69 @@ fn same_laws(case: &Case, base: &Case) -> bool {
 
 /// The lockstep outcome; whether it starts, and why not.
 fn lockstep(way: &Way, case: &Case, full: &Arc<Run>) -> Result<(Outcome, bool, Option<String>)> {
-    let whole = case.ledger.holds(case.scenario.batch, case.scenario.prompt + case.scenario.output) >= case.scenario.prompt + case.scenario.output;
+    let whole = case.ledger.holds(
+        case.scenario.batch,
+        case.scenario.prompt + case.scenario.output,
+    ) >= case.scenario.prompt + case.scenario.output;
     if whole && way.how != How::Static {
-        let out = outcome::build(case, &Ran { run: Run::clone(full), full: Arc::clone(full) });
-        return Ok((out, true, (way.how == How::Largest).then(|| "not needed: the asked batch fits".into())));
+        let out = outcome::build(
+            case,
+            &Ran {
+                run: Run::clone(full),
+                full: Arc::clone(full),
+            },
+        );
+        return Ok((
+            out,
+            true,
+            (way.how == How::Largest).then(|| "not needed: the asked batch fits".into()),
+        ));
     }
-    let max = if way.how == How::Largest { largest(case) } else { case.scenario.batch };
+    let max = if way.how == How::Largest {
+        largest(case)
+    } else {
+        case.scenario.batch
+    };
     if way.how == How::Static {
-        let run = if whole && case.spec.is_full() { Run::clone(full) } else { case.run()? };
-        let out = outcome::build(case, &Ran { run, full: Arc::clone(full) });
+        let run = if whole && case.spec.is_full() {
+            Run::clone(full)
+        } else {
+            case.run()?
+        };
+        let out = outcome::build(
+            case,
+            &Ran {
+                run,
+                full: Arc::clone(full),
+            },
+        );
         let starts = out.fits;
         return Ok((out, starts, None));
     }
     match case.run_paged(max.max(1)) {
         Ok(run) => {
-            let mut out = outcome::build(case, &Ran { run, full: Arc::clone(full) });
+            let mut out = outcome::build(
+                case,
+                &Ran {
+                    run,
+                    full: Arc::clone(full),
+                },
+            );
             out.batch = max.max(1);
             Ok((out, true, None))
         }
         Err(e) => match cannot_start(&e) {
-            Some(why) => Ok((outcome::build(case, &Ran { run: case.run_full()?, full: Arc::clone(full) }), false, Some(format!("cannot start: {why}")))),
+            Some(why) => Ok((
+                outcome::build(
+                    case,
+                    &Ran {
+                        run: case.run_full()?,
+                        full: Arc::clone(full),
+                    },
+                ),
+                false,
+                Some(format!("cannot start: {why}")),
+            )),
             None => Err(e),
         },
     }
@@ -167,7 +298,9 @@ fn lockstep(way: &Way, case: &Case, full: &Arc<Run>) -> Result<(Outcome, bool, O
 fn largest(case: &Case) -> u32 {
     let tokens = case.scenario.prompt + case.scenario.output;
     let page = case.scenario.deployment.runtime.page_tokens.max(1);
-    let each = case.ledger.sequence_bytes(f64::from(tokens.div_ceil(page) * page));
+    let each = case
+        .ledger
+        .sequence_bytes(f64::from(tokens.div_ceil(page) * page));
     #[allow(clippy::cast_possible_truncation)] // at most the batch
     let n = (case.ledger.pool() / each).clamp(1.0, f64::from(case.scenario.batch)) as u32;
     n
@@ -175,7 +308,10 @@ fn largest(case: &Case) -> u32 {
 
 /// The same with requests at independent phases.
 fn staggered(way: &Way, traces: &Traces) -> Result<Staggered> {
-    let scenario = Scenario { occupancy: Occupancy::Staggered, ..way.scenario.clone() };
+    let scenario = Scenario {
+        occupancy: Occupancy::Staggered,
+        ..way.scenario.clone()
+    };
     let case = Case::new(&scenario, traces)?;
     let run = match way.how {
         How::Static => case.run()?,
@@ -194,7 +330,11 @@ fn staggered(way: &Way, traces: &Traces) -> Result<Staggered> {
 }
 
 fn label(way: &Way, out: &Outcome) -> String {
-    let preempts = if out.preemptions > 0 { ", preempts" } else { "" };
+    let preempts = if out.preemptions > 0 {
+        ", preempts"
+    } else {
+        ""
+    };
     match way.name {
         "all-in-hbm" => "all in HBM".into(),
         "engine" => format!("engine as it is{preempts}"),
@@ -228,19 +368,65 @@ fn runs_in(way: &Way, out: &Outcome, s: &Scenario) -> Vec<RunsIn> {
     if out.gpus > 1 {
         command.push_str(&format!(" --tensor-parallel-size {}", out.gpus));
     }
-    vec![RunsIn { software: "vLLM".into(), command }]
+    vec![RunsIn {
+        software: "vLLM".into(),
+        command,
+    }]
 }
 
 /// Link bandwidth at which streaming gives as many tokens/s as the best alternative of the same formats.
 fn breakeven_best(s: &Scenario, row: &Row) -> Result<Option<f64>> {
-    let Some(target) = verdict::best_same_format(row) else { return Ok(None) };
-    threshold(s, T1Mode::Stream, target, |h, x| h.link.h2d = h.link.h2d.scaled(x / h.link.h2d.get()), 1e9, 1e13)
+    let Some(target) = verdict::best_same_format(row) else {
+        return Ok(None);
+    };
+    threshold(
+        s,
+        T1Mode::Stream,
+        target,
+        |h, x| h.link.h2d = h.link.h2d.scaled(x / h.link.h2d.get()),
+        1e9,
+        1e13,
+    )
+}
+
+/// Parameters at which a T1 mode begins or stops to pay on this card; none where everything fits.
+fn flips(s: &Scenario, row: &Row) -> Result<Vec<String>> {
+    let mut out = Vec::new();
+    let hardware = &s.deployment.hardware;
+    if row.shortfall_bytes > 0 {
+        let host = ddr_flip(s, row)?;
+        out.extend(host.map(|at| {
+            verdict::flip(
+                row,
+                "host-attention",
+                "DDR bandwidth",
+                at,
+                hardware.host.ddr_read.get(),
+            )
+        }));
+        let link = row.breakeven_best_bytes_per_s;
+        out.extend(
+            link.map(|at| {
+                verdict::flip(row, "stream", "link bandwidth", at, hardware.link.h2d.get())
+            }),
+        );
+    }
+    Ok(out)
 }
 
 /// Host DDR read bandwidth at which host attention does.
-pub fn ddr_flip(s: &Scenario, row: &Row) -> Result<Option<f64>> {
-    let Some(target) = verdict::best_same_format(row) else { return Ok(None) };
-    threshold(s, T1Mode::HostAttention, target, |h, x| h.host.ddr_read = h.host.ddr_read.scaled(x / h.host.ddr_read.get()), 1e9, 1e13)
+fn ddr_flip(s: &Scenario, row: &Row) -> Result<Option<f64>> {
+    let Some(target) = verdict::best_same_format(row) else {
+        return Ok(None);
+    };
+    threshold(
+        s,
+        T1Mode::HostAttention,
+        target,
+        |h, x| h.host.ddr_read = h.host.ddr_read.scaled(x / h.host.ddr_read.get()),
+        1e9,
+        1e13,
+    )
 }
 
 /// Value of a hardware parameter at which a T1 mode reaches `target` tokens/s.
@@ -252,7 +438,14 @@ fn threshold(
     low: f64,
     high: f64,
 ) -> Result<Option<f64>> {
-    let tiered = if s.policy == "full" { Scenario { policy: "four-tier:hbm=fit".into(), ..s.clone() } } else { s.clone() };
+    let tiered = if s.policy == "full" {
+        Scenario {
+            policy: "four-tier:hbm=fit".into(),
+            ..s.clone()
+        }
+    } else {
+        s.clone()
+    };
     let case = Case::new(&with(&tiered, |d| d.t1 = t1), &[])?;
     if !case.timelines[0].spills() {
         return Ok(None);
@@ -260,6 +453,10 @@ fn threshold(
     Ok(quick::crossing(low, high, target, |x| {
         let mut deployment = case.scenario.deployment.clone();
         set(Arc::make_mut(&mut deployment.hardware), x);
-        quick::tokens_per_second(&crate::service::Prepared::new(&deployment), &case.timelines[0], s.batch)
+        quick::tokens_per_second(
+            &crate::service::Prepared::new(&deployment),
+            &case.timelines[0],
+            s.batch,
+        )
     }))
 }

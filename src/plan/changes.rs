@@ -2,7 +2,8 @@
 
 use crate::deploy::T1Mode;
 use crate::error::Result;
-use crate::model::{Attention, KvFormat, WeightFormat};
+use crate::model::layer::MatrixKind;
+use crate::model::{KvFormat, WeightFormat};
 use crate::scenario::Scenario;
 
 use super::run::{Case, peak_bytes, requests, with};
@@ -32,7 +33,13 @@ pub fn that_fit(case: &Case) -> Result<Vec<String>> {
 fn candidates(s: &Scenario) -> Vec<(String, Scenario)> {
     let mut out = Vec::new();
     if !s.policy.contains("hbm=fit") {
-        out.push(("--policy four-tier:hbm=fit".into(), Scenario { policy: "four-tier:hbm=fit".into(), ..s.clone() }));
+        out.push((
+            "--policy four-tier:hbm=fit".into(),
+            Scenario {
+                policy: "four-tier:hbm=fit".into(),
+                ..s.clone()
+            },
+        ));
     }
     if matches!(s.deployment.t1, T1Mode::Staged(_)) {
         out.push(("--t1 stream".into(), with(s, |d| d.t1 = T1Mode::Stream)));
@@ -41,14 +48,20 @@ fn candidates(s: &Scenario) -> Vec<(String, Scenario)> {
         out.push(("--kv fp8".into(), with(s, |d| d.kv = KvFormat::Fp8)));
     }
     for gpus in [2, 4, 8] {
-        if gpus > s.deployment.gpus && divides(s, gpus) && s.deployment.hardware.interconnect.is_some() {
+        if gpus > s.deployment.gpus
+            && divides(s, gpus)
+            && s.deployment.hardware.interconnect.is_some()
+        {
             out.push((format!("--gpus {gpus}"), with(s, |d| d.gpus = gpus)));
             break;
         }
     }
     for (word, format) in [("fp8", WeightFormat::Fp8), ("int4", WeightFormat::Int4)] {
-        if format.bits() < s.deployment.weights.bits() {
-            out.push((format!("--weights {word}"), with(s, |d| d.weights = format.clone())));
+        if format.bits(MatrixKind::Ffn) < s.deployment.weights.bits(MatrixKind::Ffn) {
+            out.push((
+                format!("--weights {word}"),
+                with(s, |d| d.weights = format.clone()),
+            ));
         }
     }
     out
@@ -56,9 +69,11 @@ fn candidates(s: &Scenario) -> Vec<(String, Scenario)> {
 
 /// Whether query heads divide over so many GPUs.
 pub fn divides(s: &Scenario, gpus: u32) -> bool {
-    s.deployment.model.layers.iter().all(|l| match l.attention {
-        Attention::Grouped { heads, .. } | Attention::Latent { heads, .. } => heads % gpus == 0,
-    })
+    s.deployment
+        .model
+        .layers
+        .iter()
+        .all(|l| l.attention.heads().is_multiple_of(gpus))
 }
 
 fn fits(s: &Scenario) -> Result<bool> {
@@ -72,7 +87,14 @@ fn largest_batch(s: &Scenario) -> Result<Option<u32>> {
     let (mut low, mut high) = (0, s.batch.saturating_sub(1));
     while low < high {
         let middle = high - (high - low) / 2;
-        if fits(&Scenario { batch: middle, ..s.clone() })? { low = middle } else { high = middle - 1 }
+        if fits(&Scenario {
+            batch: middle,
+            ..s.clone()
+        })? {
+            low = middle
+        } else {
+            high = middle - 1
+        }
     }
     Ok((low > 0).then_some(low))
 }

@@ -29,14 +29,23 @@ use answer::{PLAN_SCHEMA, Row, Setting};
 /// As [`simulate`]; an alternative that cannot start is a row that says so, not an error.
 pub fn plan(question: &Question) -> Result<Plan> {
     let traces = open(&question.base.trace)?;
-    let rows: Vec<Row> =
-        question.cards.par_iter().map(|card: &Card| alternatives::row(&question.on(card), &traces)).collect::<Result<_>>()?;
+    let rows: Vec<Row> = question
+        .cards
+        .par_iter()
+        .map(|card: &Card| alternatives::row(&question.on(card), &traces))
+        .collect::<Result<_>>()?;
     let settings = question.settings.iter();
     Ok(Plan {
         schema: PLAN_SCHEMA.into(),
         kvplan_version: env!("CARGO_PKG_VERSION").into(),
-        question: settings.map(|a| Setting { name: a.name.into(), value: a.value.clone(), from: a.from.clone() }).collect(),
-        verdict: verdict::overall(&question.base, &rows),
+        question: settings
+            .map(|a| Setting {
+                name: a.name.into(),
+                value: a.value.clone(),
+                from: a.from.clone(),
+            })
+            .collect(),
+        verdict: verdict::overall(&rows),
         notes: notes(&rows),
         rows,
         expected_error: EXPECTED_ERROR.into(),
@@ -51,7 +60,11 @@ and may be off by 2x. Expect +-15 % where everything stays in HBM, +-30 % for st
 /// Remarks common to all rows, once each.
 fn notes(rows: &[Row]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
-    for note in rows.iter().flat_map(|r| &r.alternatives).flat_map(|a| &a.outcome.notes) {
+    for note in rows
+        .iter()
+        .flat_map(|r| &r.alternatives)
+        .flat_map(|a| &a.outcome.notes)
+    {
         if !out.contains(note) {
             out.push(note.clone());
         }

@@ -3,8 +3,8 @@
 use crate::engine::{Peak, Run};
 use crate::hardware::{Quantity, Value};
 use crate::metrics::{
-    Assumption, Engine, Memory, Moves, OUTCOME_SCHEMA, Outcome, Quality, StepParts, Throughput, TierUse, Tiers, TraceUse,
-    Traffic,
+    Assumption, Engine, Memory, Moves, OUTCOME_SCHEMA, Outcome, Quality, StepParts, Throughput,
+    TierUse, Tiers, TraceUse, Traffic,
 };
 use crate::replay::quality;
 use crate::scenario::Occupancy;
@@ -42,22 +42,44 @@ pub fn build(case: &Case, ran: &Ran) -> Outcome {
         fits,
         shortfall_bytes: shortfall,
         changes: Vec::new(),
-        throughput: if fits { throughput(s.prompt, &ran.run, &ran.full) } else { Throughput::default() },
-        holds_tokens_per_request: u64::from(case.ledger.holds(s.batch, d.model.max_context.max(s.prompt + s.output))),
+        throughput: if fits {
+            throughput(s.prompt, &ran.run, &ran.full)
+        } else {
+            Throughput::default()
+        },
+        holds_tokens_per_request: u64::from(
+            case.ledger
+                .holds(s.batch, d.model.max_context.max(s.prompt + s.output)),
+        ),
         free_t1_bytes: Some(free),
         breakeven_link_bytes_per_s: breakeven(case, ran),
-        traffic: if fits { traffic(&ran.run) } else { Traffic::default() },
+        traffic: if fits {
+            traffic(&ran.run)
+        } else {
+            Traffic::default()
+        },
         quality: quality_of(case),
         tiers: tiers(&case.timelines),
         moves: moves(&case.timelines),
         trace: trace_use(case),
         depends_on_trace: depends(case),
-        bound_by: if fits { bound_by(case, &ran.run) } else { "hbm-capacity".into() },
-        step: if fits { parts(&ran.run) } else { StepParts::default() },
+        bound_by: if fits {
+            bound_by(case, &ran.run)
+        } else {
+            "hbm-capacity".into()
+        },
+        step: if fits {
+            parts(&ran.run)
+        } else {
+            StepParts::default()
+        },
         preemptions: ran.run.preemptions,
         assumptions: assumptions(case),
         notes: notes(case, &memory),
-        engine: Engine { events: ran.run.events, steps: ran.run.steps.len() as u64 },
+        engine: Engine {
+            events: ran.run.events,
+            steps: ran.run.steps.len() as u64,
+        },
         memory,
     }
 }
@@ -97,7 +119,11 @@ fn memory(case: &Case, peak: &Peak) -> Memory {
 
 /// The moved saving if a page is freed only once no T0 token is left in it, at the end of the run.
 fn whole_pages(case: &Case, full: Bytes, staging: Bytes, destroyed: Bytes) -> Option<i64> {
-    let last = case.timelines.iter().map(|t| t.intervals.last()).collect::<Option<Vec<_>>>()?;
+    let last = case
+        .timelines
+        .iter()
+        .map(|t| t.intervals.last())
+        .collect::<Option<Vec<_>>>()?;
     if last.iter().any(|i| i.t0_pages <= 0.0) {
         return None;
     }
@@ -118,7 +144,11 @@ fn decode(run: &Run) -> f64 {
 
 fn throughput(_prompt: u32, run: &Run, full: &Run) -> Throughput {
     if run.makespan.is_never() {
-        return Throughput { output_tokens_per_s: Some(0.0), at_end_tokens_per_s: Some(0.0), ..Throughput::default() };
+        return Throughput {
+            output_tokens_per_s: Some(0.0),
+            at_end_tokens_per_s: Some(0.0),
+            ..Throughput::default()
+        };
     }
     let mut steps: Vec<Ps> = run.steps.clone();
     Throughput {
@@ -178,7 +208,11 @@ fn parts(run: &Run) -> StepParts {
 /// The largest part of the mean step, as a word.
 fn bound_by(case: &Case, run: &Run) -> String {
     let p = parts(run);
-    let link = if case.prepared.h2d_rate < case.scenario.deployment.hardware.link.h2d.get() { "host-ddr (shared by the links)" } else { "link" };
+    let link = if case.prepared.h2d_rate < case.scenario.deployment.hardware.link.h2d.get() {
+        "host-ddr (shared by the links)"
+    } else {
+        "link"
+    };
     let host = host_bound(case);
     [
         (p.linear_s + p.attention_s, "hbm-bandwidth"),
@@ -207,8 +241,15 @@ fn host_bound(case: &Case) -> &'static str {
 fn quality_of(case: &Case) -> Quality {
     let each: Vec<_> = case.timelines.iter().map(|t| quality::of(t)).collect();
     let n = each.len().max(1) as f64;
-    let mean = |f: fn(&quality::Summary) -> Option<f64>| each.iter().map(f).sum::<Option<f64>>().map(|v| v / n);
-    let most = |f: fn(&quality::Summary) -> Option<f64>| each.iter().map(f).collect::<Option<Vec<_>>>().map(|v| v.into_iter().fold(0.0, f64::max));
+    let mean = |f: fn(&quality::Summary) -> Option<f64>| {
+        each.iter().map(f).sum::<Option<f64>>().map(|v| v / n)
+    };
+    let most = |f: fn(&quality::Summary) -> Option<f64>| {
+        each.iter()
+            .map(f)
+            .collect::<Option<Vec<_>>>()
+            .map(|v| v.into_iter().fold(0.0, f64::max))
+    };
     let max = most(|q| q.destroyed_mass_max);
     Quality {
         destroyed_share: each.iter().map(|q| q.destroyed_share).sum::<f64>() / n,
@@ -225,7 +266,10 @@ fn tiers(timelines: &[std::sync::Arc<Timeline>]) -> Tiers {
     for t in timelines {
         let (means, ends) = (t.tokens_mean(), t.tokens_at(t.steps.saturating_sub(1)));
         let mass = t.mass_mean();
-        for (i, tier) in [&mut out.t0, &mut out.t1, &mut out.t2, &mut out.t3].into_iter().enumerate() {
+        for (i, tier) in [&mut out.t0, &mut out.t1, &mut out.t2, &mut out.t3]
+            .into_iter()
+            .enumerate()
+        {
             tier.tokens_mean += means[i] / n;
             tier.tokens_end += ends[i] / n;
             tier.mass_mean = mass.map(|m| tier.mass_mean.unwrap_or(0.0) + m[i] / n);
@@ -233,7 +277,10 @@ fn tiers(timelines: &[std::sync::Arc<Timeline>]) -> Tiers {
     }
     if timelines.iter().any(|t| t.mass.is_empty()) {
         for tier in [&mut out.t0, &mut out.t1, &mut out.t2, &mut out.t3] {
-            *tier = TierUse { mass_mean: None, ..tier.clone() };
+            *tier = TierUse {
+                mass_mean: None,
+                ..tier.clone()
+            };
         }
     }
     out
@@ -241,7 +288,14 @@ fn tiers(timelines: &[std::sync::Arc<Timeline>]) -> Tiers {
 
 fn moves(timelines: &[std::sync::Arc<Timeline>]) -> Moves {
     let n = timelines.len() as f64;
-    let sum = |f: fn(&crate::timeline::Interval) -> f64| timelines.iter().flat_map(|t| &t.intervals).map(f).sum::<f64>() / n;
+    let sum = |f: fn(&crate::timeline::Interval) -> f64| {
+        timelines
+            .iter()
+            .flat_map(|t| &t.intervals)
+            .map(f)
+            .sum::<f64>()
+            / n
+    };
     let retiers = timelines.first().map_or(0, |t| t.retiers);
     let (promoted, demoted) = (sum(|i| i.promoted), sum(|i| i.demoted));
     let each = f64::from(retiers.max(1));
@@ -256,10 +310,14 @@ fn moves(timelines: &[std::sync::Arc<Timeline>]) -> Moves {
 }
 
 fn trace_use(case: &Case) -> TraceUse {
-    let Some(first) = case.traces.first() else { return TraceUse::default() };
+    let Some(first) = case.traces.first() else {
+        return TraceUse::default();
+    };
     let names: Vec<_> = case.traces.iter().map(|t| t.name().to_string()).collect();
     let timeline = &case.timelines[0];
-    let past = timeline.synthetic_from.map_or(0, |s| timeline.steps - s.min(timeline.steps));
+    let past = timeline
+        .synthetic_from
+        .map_or(0, |s| timeline.steps - s.min(timeline.steps));
     TraceUse {
         name: Some(names.join(", ")),
         recorded_model: Some(first.header().model.clone()),
@@ -274,18 +332,49 @@ fn depends(case: &Case) -> Vec<String> {
         return Vec::new();
     }
     let mut out: Vec<String> = (0..4).map(|i| format!("tiers.t{i}.mass_mean")).collect();
-    out.extend(["moves.promoted_per_retier", "moves.demoted_per_retier", "moves.promoted_total", "moves.demoted_total"].map(String::from));
+    out.extend(
+        [
+            "moves.promoted_per_retier",
+            "moves.demoted_per_retier",
+            "moves.promoted_total",
+            "moves.demoted_total",
+        ]
+        .map(String::from),
+    );
     if case.timelines.iter().any(|t| t.destroys()) {
-        out.extend(["destroyed_mass_mean", "destroyed_mass_p99", "destroyed_mass_max", "output_error_bound"].map(|k| format!("quality.{k}")));
+        out.extend(
+            [
+                "destroyed_mass_mean",
+                "destroyed_mass_p99",
+                "destroyed_mass_max",
+                "output_error_bound",
+            ]
+            .map(|k| format!("quality.{k}")),
+        );
     }
     if case.timelines.iter().any(|t| t.spills()) {
-        out.extend(["throughput.output_tokens_per_s", "traffic.h2d_bytes", "memory.hbm_saved_moved_whole_pages_bytes"].map(String::from));
+        out.extend(
+            [
+                "throughput.output_tokens_per_s",
+                "traffic.h2d_bytes",
+                "memory.hbm_saved_moved_whole_pages_bytes",
+            ]
+            .map(String::from),
+        );
     }
     out
 }
 
 fn assumption<Q: Quantity>(name: &str, v: &Value<Q>) -> Assumption {
-    Assumption { name: name.into(), value: v.value, low: v.low, high: v.high, unit: Q::UNIT.into(), source: v.source, reference: v.reference.clone() }
+    Assumption {
+        name: name.into(),
+        value: v.value,
+        low: v.low,
+        high: v.high,
+        unit: Q::UNIT.into(),
+        source: v.source,
+        reference: v.reference.clone(),
+    }
 }
 
 /// Every number that entered, with its source; those of a path not taken are left out.
@@ -297,7 +386,7 @@ pub fn assumptions(case: &Case) -> Vec<Assumption> {
         assumption("gpu.memory", &g.memory),
         assumption("gpu.hbm_bandwidth", &g.hbm_bandwidth),
         assumption("gpu.kernels.linear_fixed", &k.linear_fixed),
-        match crate::service::linear::width(&d.weights) {
+        match d.weights.bits(crate::model::layer::MatrixKind::Ffn) {
             16 => assumption("gpu.kernels.linear_share", &k.linear_share),
             8 => assumption("gpu.kernels.linear_share_8bit", &k.linear_share_8bit),
             _ => assumption("gpu.kernels.linear_share_4bit", &k.linear_share_4bit),
@@ -311,7 +400,11 @@ pub fn assumptions(case: &Case) -> Vec<Assumption> {
         assumption("runtime.layer_other", &r.layer_other),
         assumption("runtime.step_gap", &r.step_gap),
         assumption("runtime.kernel_share", &r.kernel_share),
-        if d.gpus > 1 { assumption("runtime.reserve_multi_gpu", &r.reserve_multi_gpu) } else { assumption("runtime.reserve", &r.reserve) },
+        if d.gpus > 1 {
+            assumption("runtime.reserve_multi_gpu", &r.reserve_multi_gpu)
+        } else {
+            assumption("runtime.reserve", &r.reserve)
+        },
         assumption("runtime.activation_factor", &r.activation_factor),
         Assumption {
             name: "memory_fraction".into(),
@@ -334,7 +427,10 @@ pub fn assumptions(case: &Case) -> Vec<Assumption> {
         out.push(assumption("host.pinned_limit", &h.host.pinned_limit));
     }
     if let Some(i) = h.interconnect.as_ref().filter(|_| d.gpus > 1) {
-        out.push(assumption("interconnect.allreduce_fixed", &i.allreduce_fixed));
+        out.push(assumption(
+            "interconnect.allreduce_fixed",
+            &i.allreduce_fixed,
+        ));
         out.push(assumption("interconnect.bandwidth", &i.bandwidth));
     }
     out
@@ -353,13 +449,19 @@ fn notes(case: &Case, memory: &Memory) -> Vec<String> {
     }
     let least = case.spec.least_hbm_tokens(s.prompt);
     if case.timelines.iter().any(|t| t.spills()) && 2 * s.prompt > s.prompt + s.output {
-        out.push(format!("the prompt is protected: at least {least} of {} tokens a request stay in HBM", s.prompt + s.output));
+        out.push(format!(
+            "the prompt is protected: at least {least} of {} tokens a request stay in HBM",
+            s.prompt + s.output
+        ));
     }
     if case.timelines.iter().any(|t| t.destroys()) {
         out.push("this policy destroys tokens: not to be ranked with policies that do not; mass lost on a small recorded model is first-order and teacher-forced, not accuracy".into());
     }
     if s.deployment.hardware.calibrated.is_none() {
-        out.push(format!("{} is not calibrated: its figures are datasheet, published or assumed", s.deployment.hardware.id));
+        out.push(format!(
+            "{} is not calibrated: its figures are datasheet, published or assumed",
+            s.deployment.hardware.id
+        ));
     }
     if s.occupancy == Occupancy::Staggered {
         out.push("staggered: one turn of a steady state, every request replaced once".into());

@@ -71,7 +71,10 @@ pub fn open(trace: &TraceRef) -> Result<Vec<Arc<TraceReader>>> {
     match trace {
         TraceRef::None => Ok(Vec::new()),
         TraceRef::Embedded => Ok(vec![Arc::new(catalog::default_trace()?)]),
-        TraceRef::Paths(paths) => paths.iter().map(|p| TraceReader::open(p).map(Arc::new)).collect(),
+        TraceRef::Paths(paths) => paths
+            .iter()
+            .map(|p| TraceReader::open(p).map(Arc::new))
+            .collect(),
     }
 }
 
@@ -83,9 +86,21 @@ impl Case {
     pub fn new(scenario: &Scenario, traces: &[Arc<TraceReader>]) -> Result<Self> {
         let prepared = Prepared::new(&scenario.deployment);
         let ledger = Ledger::new(&prepared);
-        let spec = budget(scenario, &prepared, &ledger, policy::parse(&scenario.policy)?)?;
+        let spec = budget(
+            scenario,
+            &prepared,
+            &ledger,
+            policy::parse(&scenario.policy)?,
+        )?;
         let timelines = timelines(scenario, &spec, traces)?;
-        Ok(Self { scenario: scenario.clone(), prepared, ledger, spec, timelines, traces: traces.to_vec() })
+        Ok(Self {
+            scenario: scenario.clone(),
+            prepared,
+            ledger,
+            spec,
+            timelines,
+            traces: traces.to_vec(),
+        })
     }
 
     /// Runs it as asked.
@@ -93,7 +108,13 @@ impl Case {
     /// # Errors
     /// Internal, if a law is broken under `audit`.
     pub fn run(&self) -> Result<Run> {
-        self.engine(&self.prepared, &self.ledger, &self.timelines, self.scenario.batch, false)
+        self.engine(
+            &self.prepared,
+            &self.ledger,
+            &self.timelines,
+            self.scenario.batch,
+            false,
+        )
     }
 
     /// Runs the engine as it is: everything in HBM, paged, at most `max_running` together.
@@ -111,10 +132,23 @@ impl Case {
     /// Internal, if a law is broken under `audit`.
     pub fn run_full(&self) -> Result<Run> {
         let full = full_timeline(&self.scenario)?;
-        self.engine(&self.prepared, &self.ledger, &[full], self.scenario.batch, false)
+        self.engine(
+            &self.prepared,
+            &self.ledger,
+            &[full],
+            self.scenario.batch,
+            false,
+        )
     }
 
-    fn engine(&self, prepared: &Prepared, ledger: &Ledger, timelines: &[Arc<Timeline>], max: u32, paged: bool) -> Result<Run> {
+    fn engine(
+        &self,
+        prepared: &Prepared,
+        ledger: &Ledger,
+        timelines: &[Arc<Timeline>],
+        max: u32,
+        paged: bool,
+    ) -> Result<Run> {
         let s = &self.scenario;
         let interval = self.spec.interval();
         let phases = match s.phase {
@@ -125,11 +159,26 @@ impl Case {
             .into_iter()
             .zip(phases)
             .enumerate()
-            .map(|(i, (request, phase))| Job { request, timeline: Arc::clone(&timelines[i % timelines.len()]), phase })
+            .map(|(i, (request, phase))| Job {
+                request,
+                timeline: Arc::clone(&timelines[i % timelines.len()]),
+                phase,
+            })
             .collect();
         let respawn = s.occupancy == Occupancy::Staggered;
-        let engine = Engine::new(Setup { prepared, ledger, jobs, max_running: max, paged, respawn })?;
-        if s.audit { engine.run(&mut Audit::default()) } else { engine.run(&mut Unwatched) }
+        let engine = Engine::new(Setup {
+            prepared,
+            ledger,
+            jobs,
+            max_running: max,
+            paged,
+            respawn,
+        })?;
+        if s.audit {
+            engine.run(&mut Audit::default())
+        } else {
+            engine.run(&mut Unwatched)
+        }
     }
 }
 
@@ -142,18 +191,41 @@ pub fn requests(s: &Scenario) -> Vec<Request> {
 }
 
 fn full_timeline(s: &Scenario) -> Result<Arc<Timeline>> {
-    Ok(Arc::new(replay::by_length(&policy::parse("full")?, s.prompt, s.output)?))
+    Ok(Arc::new(replay::by_length(
+        &policy::parse("full")?,
+        s.prompt,
+        s.output,
+    )?))
 }
 
-fn timelines(s: &Scenario, spec: &PolicySpec, traces: &[Arc<TraceReader>]) -> Result<Vec<Arc<Timeline>>> {
+fn timelines(
+    s: &Scenario,
+    spec: &PolicySpec,
+    traces: &[Arc<TraceReader>],
+) -> Result<Vec<Arc<Timeline>>> {
     if traces.is_empty() {
         return Ok(vec![Arc::new(replay::by_length(spec, s.prompt, s.output)?)]);
     }
-    traces.iter().map(|t| Ok(Arc::new(replay::extended(t.as_ref(), spec, s.prompt, s.output)?))).collect()
+    traces
+        .iter()
+        .map(|t| {
+            Ok(Arc::new(replay::extended(
+                t.as_ref(),
+                spec,
+                s.prompt,
+                s.output,
+            )?))
+        })
+        .collect()
 }
 
 /// Turns `hbm=fit` and `hbm=SIZE` into tokens per request.
-fn budget(s: &Scenario, prepared: &Prepared, ledger: &Ledger, spec: PolicySpec) -> Result<PolicySpec> {
+fn budget(
+    s: &Scenario,
+    prepared: &Prepared,
+    ledger: &Ledger,
+    spec: PolicySpec,
+) -> Result<PolicySpec> {
     match spec.hbm() {
         Some(Hbm::Fit) => fit(s, ledger, &spec),
         Some(Hbm::Bytes(size)) => {
@@ -173,27 +245,48 @@ fn fit(s: &Scenario, ledger: &Ledger, spec: &PolicySpec) -> Result<PolicySpec> {
     let whole = s.prompt.saturating_add(s.output);
     let requests = requests(s);
     let peak = |budget: u32| -> f64 {
-        replay::by_length(&spec.with_hbm_tokens(budget), s.prompt, s.output).map_or(f64::INFINITY, |t| peak_bytes(ledger, &t, &requests))
+        replay::by_length(&spec.with_hbm_tokens(budget), s.prompt, s.output)
+            .map_or(f64::INFINITY, |t| peak_bytes(ledger, &t, &requests))
     };
     let least = spec.least_hbm_tokens(s.prompt);
-    let budget = if peak(whole) <= ledger.pool() { whole } else { ledger.fit(least, whole, peak).unwrap_or(least) };
+    let budget = if peak(whole) <= ledger.pool() {
+        whole
+    } else {
+        ledger.fit(least, whole, peak).unwrap_or(least)
+    };
     Ok(spec.with_hbm_tokens(budget))
 }
 
 /// An upper bound of the HBM that KV and staging need over a run: every request at the end of its re-tier interval.
 pub fn peak_bytes(ledger: &Ledger, timeline: &Timeline, requests: &[Request]) -> f64 {
-    let Some(first) = requests.first() else { return 0.0 };
+    let Some(first) = requests.first() else {
+        return 0.0;
+    };
     let together = requests.iter().all(|r| r == first);
     let ends = interval_ends(timeline);
     if together {
         let n = requests.len() as f64;
-        return ends.iter().map(|e| instant(ledger, timeline, &[(*e, n)])).fold(0.0, f64::max);
+        return ends
+            .iter()
+            .map(|e| instant(ledger, timeline, &[(*e, n)]))
+            .fold(0.0, f64::max);
     }
-    let span = timeline.steps.div_ceil(u32::try_from(ends.len()).unwrap_or(1)).max(1);
+    let span = timeline
+        .steps
+        .div_ceil(u32::try_from(ends.len()).unwrap_or(1))
+        .max(1);
     (0..timeline.steps)
         .step_by(span as usize)
         .map(|s| {
-            let parts: Vec<_> = requests.iter().map(|r| (end_after(&ends, (r.generated + s) % timeline.steps, span), 1.0)).collect();
+            let parts: Vec<_> = requests
+                .iter()
+                .map(|r| {
+                    (
+                        end_after(&ends, (r.generated + s) % timeline.steps, span),
+                        1.0,
+                    )
+                })
+                .collect();
             instant(ledger, timeline, &parts)
         })
         .fold(0.0, f64::max)
@@ -201,7 +294,12 @@ pub fn peak_bytes(ledger: &Ledger, timeline: &Timeline, requests: &[Request]) ->
 
 /// Last step and tokens of each interval.
 fn interval_ends(t: &Timeline) -> Vec<(u32, [f64; 4])> {
-    let lasts = t.intervals.iter().skip(1).map(|i| i.first_step - 1).chain([t.steps.saturating_sub(1)]);
+    let lasts = t
+        .intervals
+        .iter()
+        .skip(1)
+        .map(|i| i.first_step - 1)
+        .chain([t.steps.saturating_sub(1)]);
     t.intervals
         .iter()
         .zip(lasts)
@@ -215,13 +313,18 @@ fn interval_ends(t: &Timeline) -> Vec<(u32, [f64; 4])> {
 
 /// The end of the interval that holds `span` steps after `step` (the last one at most).
 fn end_after(ends: &[(u32, [f64; 4])], step: u32, span: u32) -> (u32, [f64; 4]) {
-    let at = ends.partition_point(|e| e.0 < step.saturating_add(span - 1)).min(ends.len() - 1);
+    let at = ends
+        .partition_point(|e| e.0 < step.saturating_add(span - 1))
+        .min(ends.len() - 1);
     ends[at]
 }
 
 /// HBM for KV and staging with each part's tokens, so many times.
 fn instant(ledger: &Ledger, timeline: &Timeline, parts: &[((u32, [f64; 4]), f64)]) -> f64 {
-    let mut held = Held { windowed: vec![0.0; ledger.windowed.len()], ..Held::default() };
+    let mut held = Held {
+        windowed: vec![0.0; ledger.windowed.len()],
+        ..Held::default()
+    };
     for ((last, tokens), n) in parts {
         held.sequences += n;
         for (sum, t) in held.tiers.iter_mut().zip(tokens) {

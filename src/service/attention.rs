@@ -11,7 +11,11 @@ use crate::hardware::{Gpu, Host};
 /// says that KV is stored in 8 bits or less; `kernels` is the runtime's share of the usual efficiency.
 pub fn decode(gpu: &Gpu, kernels: f64, bytes: f64, eight_bit: bool) -> f64 {
     let k = &gpu.kernels;
-    let share = if eight_bit { &k.attention_share_8bit } else { &k.attention_share };
+    let share = if eight_bit {
+        &k.attention_share_8bit
+    } else {
+        &k.attention_share
+    };
     k.attention_fixed.get() + bytes / (share.get() * kernels * gpu.hbm_bandwidth.get())
 }
 

@@ -8,7 +8,9 @@ use crate::hardware::Interconnect;
 /// Seconds of one all-reduce of `bytes` over `gpus`; nothing for one GPU.
 pub fn all_reduce(interconnect: Option<&Interconnect>, gpus: f64, bytes: f64) -> f64 {
     match interconnect {
-        Some(i) if gpus > 1.0 => i.allreduce_fixed.get() + bytes * 2.0 * (gpus - 1.0) / gpus / i.bandwidth.get(),
+        Some(i) if gpus > 1.0 => {
+            i.allreduce_fixed.get() + bytes * 2.0 * (gpus - 1.0) / gpus / i.bandwidth.get()
+        }
         _ => 0.0,
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::hardware::{FlopRate, Gpu, Value};
 use crate::model::WeightFormat;
+use crate::model::layer::MatrixKind;
 
 /// Efficiency and rates for a weight format.
 pub struct Rates {
@@ -16,34 +17,27 @@ pub struct Rates {
     pub multiply: f64,
 }
 
-/// Bits of a weight as the kernels see it: 16, 8 or 4.
-pub fn width(format: &WeightFormat) -> u32 {
-    match format.bits() {
-        b if b > 9.0 => 16,
-        b if b > 6.0 => 8,
-        _ => 4,
-    }
-}
-
-/// The rates of a GPU for a weight format; `kernels` is the runtime's share of the usual efficiency.
-pub fn rates(gpu: &Gpu, kernels: f64, format: &WeightFormat) -> Rates {
+/// The rates of a GPU for matrices of a kind in a weight format; `kernels` is the runtime's share of the usual
+/// efficiency.
+pub fn rates(gpu: &Gpu, kernels: f64, format: &WeightFormat, kind: MatrixKind) -> Rates {
     let k = &gpu.kernels;
-    let share = match width(format) {
+    let bits = format.bits(kind);
+    let share = match bits {
         16 => &k.linear_share,
         8 => &k.linear_share_8bit,
         _ => &k.linear_share_4bit,
     };
     Rates {
         stream: share.get() * kernels * gpu.hbm_bandwidth.get(),
-        multiply: k.gemm_share.get() * kernels * dense(gpu, format).get(),
+        multiply: k.gemm_share.get() * kernels * dense(gpu, format, bits).get(),
     }
 }
 
 /// The dense rate that products in this format run at: formats without their own units multiply in 16 bit.
-pub fn dense<'a>(gpu: &'a Gpu, format: &WeightFormat) -> &'a Value<FlopRate> {
+pub fn dense<'a>(gpu: &'a Gpu, format: &WeightFormat, bits: u32) -> &'a Value<FlopRate> {
     let own = match format {
-        WeightFormat::Fp8 => gpu.fp8_dense.as_ref(),
-        WeightFormat::Int8 => gpu.int8_dense.as_ref(),
+        WeightFormat::Fp8 if bits == 8 => gpu.fp8_dense.as_ref(),
+        WeightFormat::Int8 if bits == 8 => gpu.int8_dense.as_ref(),
         _ => None,
     };
     own.unwrap_or(&gpu.bf16_dense)

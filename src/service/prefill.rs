@@ -20,5 +20,6 @@ pub fn causal_pairs_within(before: f64, tokens: f64, window: f64) -> f64 {
 
 /// Seconds of causal attention for `pairs` of one layer with `heads * head_dim` = `width` on one GPU.
 pub fn attention(gpu: &Gpu, kernels: f64, pairs: f64, width: f64) -> f64 {
-    4.0 * pairs * width / (gpu.kernels.prefill_attention_share.get() * kernels * gpu.bf16_dense.get())
+    4.0 * pairs * width
+        / (gpu.kernels.prefill_attention_share.get() * kernels * gpu.bf16_dense.get())
 }

@@ -5,7 +5,8 @@
 //! replicate), the MLA latent replicates. All figures are for one GPU; the GPUs run in step.
 
 use crate::deploy::Deployment;
-use crate::model::{Attention, KvFormat, Layer, Matrix};
+use crate::model::layer::Matrix;
+use crate::model::{Attention, KvFormat, Layer};
 
 use super::{attention, collective, cpu, linear, prefill, transfer};
 
@@ -71,7 +72,6 @@ pub struct Prepared {
     pub h2d_rate: f64,
     /// Device to host rate of one GPU [bytes/s].
     pub d2h_rate: f64,
-    bytes_per_parameter: f64,
     kernels: f64,
     eight_bit_kv: bool,
 }
@@ -84,20 +84,21 @@ impl Prepared {
         let mut classes: Vec<Class> = Vec::new();
         let mut order = Vec::with_capacity(model.layers.len());
         for layer in &model.layers {
-            let at = classes.iter().position(|c| c.layer == *layer).unwrap_or_else(|| {
-                classes.push(class(layer, deployment));
-                classes.len() - 1
-            });
+            let at = classes
+                .iter()
+                .position(|c| c.layer == *layer)
+                .unwrap_or_else(|| {
+                    classes.push(class(layer, deployment));
+                    classes.len() - 1
+                });
             classes[at].count += 1;
             order.push(u8::try_from(at).unwrap_or(u8::MAX));
         }
-        let parameters: u64 = model.layers.iter().map(|l| l.parameters(model.hidden)).sum();
         Self {
             classes,
             order,
             h2d_rate: transfer::h2d_rate(&deployment.hardware, gpus),
             d2h_rate: transfer::d2h_rate(&deployment.hardware, gpus),
-            bytes_per_parameter: model.weights_bytes(&deployment.weights).layers as f64 / parameters as f64,
             kernels: deployment.runtime.kernel_share.get(),
             eight_bit_kv: deployment.kv != KvFormat::Fp16,
             deployment: deployment.clone(),
@@ -109,10 +110,15 @@ impl Prepared {
         let rows = f64::from(m);
         let d = &self.deployment;
         let wide = f64::from(d.model.hidden) * 2.0 * rows;
-        let reduce = collective::all_reduce(d.hardware.interconnect.as_ref(), f64::from(d.gpus), wide);
+        let reduce =
+            collective::all_reduce(d.hardware.interconnect.as_ref(), f64::from(d.gpus), wide);
         BatchCost {
             m,
-            linear: self.classes.iter().map(|c| self.linear(&c.layer.matrices(d.model.hidden), rows)).collect(),
+            linear: self
+                .classes
+                .iter()
+                .map(|c| self.linear(&c.layer.matrices(d.model.hidden), rows))
+                .collect(),
             other: vec![d.runtime.layer_other.get(); self.classes.len()],
             collective: vec![2.0 * reduce; self.classes.len()],
             head: self.head(rows),
@@ -122,33 +128,40 @@ impl Prepared {
 
     /// Seconds of these matrices for `rows` tokens on one GPU.
     pub fn linear(&self, matrices: &[Matrix], rows: f64) -> f64 {
+        matrices.iter().map(|m| self.matrix(m, rows)).sum()
+    }
+
+    fn matrix(&self, m: &Matrix, rows: f64) -> f64 {
         let d = &self.deployment;
-        let rates = linear::rates(&d.hardware.gpu, self.kernels, &d.weights);
-        let fixed = d.hardware.gpu.kernels.linear_fixed.get();
-        matrices.iter().map(|m| self.matrix(m, rows, fixed, &rates)).sum()
+        let gpus = f64::from(d.gpus);
+        let touched = match m.copies {
+            1 => 1.0,
+            n => linear::experts_touched(f64::from(n), f64::from(m.active), rows),
+        };
+        let rates = linear::rates(&d.hardware.gpu, self.kernels, &d.weights, m.kind);
+        let bytes = touched * d.weights.matrix_bytes(m) / gpus;
+        let flops = 2.0 * rows * f64::from(m.active) * m.elements() as f64 / gpus;
+        linear::kernel(
+            d.hardware.gpu.kernels.linear_fixed.get(),
+            &rates,
+            bytes,
+            flops,
+        )
     }
 
-    fn matrix(&self, m: &Matrix, rows: f64, fixed: f64, rates: &linear::Rates) -> f64 {
-        let gpus = f64::from(self.deployment.gpus);
-        let elements = f64::from(m.out) * f64::from(m.inp) / gpus;
-        let touched = linear::experts_touched(f64::from(m.copies), f64::from(m.active), rows);
-        let touched = if m.copies == 1 { 1.0 } else { touched };
-        let bytes = elements * touched * self.bytes_per_parameter;
-        linear::kernel(fixed, rates, bytes, 2.0 * rows * elements * f64::from(m.active))
-    }
-
-    /// The output head: in its own format, one kernel over the vocabulary.
+    /// The output head: one kernel over the vocabulary.
     fn head(&self, rows: f64) -> f64 {
-        let d = &self.deployment;
-        let elements = f64::from(d.model.hidden) * f64::from(d.model.vocab) / f64::from(d.gpus);
-        let bytes = d.model.head_bytes(&d.weights) as f64 / f64::from(d.gpus);
-        let rates = linear::rates(&d.hardware.gpu, self.kernels, &d.model.head_format(&d.weights));
-        linear::kernel(d.hardware.gpu.kernels.linear_fixed.get(), &rates, bytes, 2.0 * rows * elements)
+        self.matrix(&self.deployment.model.head_matrix(), rows)
     }
 
     /// Seconds of one layer's decode attention that moves `bytes` of HBM.
     pub fn attention(&self, bytes: f64) -> f64 {
-        attention::decode(&self.deployment.hardware.gpu, self.kernels, bytes, self.eight_bit_kv)
+        attention::decode(
+            &self.deployment.hardware.gpu,
+            self.kernels,
+            bytes,
+            self.eight_bit_kv,
+        )
     }
 
     /// Seconds that copying `bytes` in HBM takes (each read and written once).
@@ -180,10 +193,14 @@ impl Prepared {
         let mut seconds = 0.0;
         for class in &self.classes {
             let matrices = class.layer.matrices(d.model.hidden);
-            let pairs: f64 = parts.iter().map(|&(before, new)| pairs(class.window, before, new)).sum();
+            let pairs: f64 = parts
+                .iter()
+                .map(|&(before, new)| pairs(class.window, before, new))
+                .sum();
             let products = chunks * self.linear(&matrices, tokens / chunks);
             let attention = prefill::attention(&d.hardware.gpu, self.kernels, pairs, class.width);
-            seconds += f64::from(class.count) * (products + attention + chunks * d.runtime.layer_other.get());
+            seconds += f64::from(class.count)
+                * (products + attention + chunks * d.runtime.layer_other.get());
         }
         let reduce = collective::all_reduce(
             d.hardware.interconnect.as_ref(),
@@ -191,7 +208,11 @@ impl Prepared {
             f64::from(d.model.hidden) * 2.0 * tokens / chunks,
         );
         let layers = self.order.len() as f64;
-        seconds + chunks * (2.0 * layers * reduce + self.head(parts.len() as f64) + cpu::step_gap(&d.runtime, parts.len() as f64))
+        seconds
+            + chunks
+                * (2.0 * layers * reduce
+                    + self.head(parts.len() as f64)
+                    + cpu::step_gap(&d.runtime, parts.len() as f64))
     }
 }
 
@@ -207,12 +228,22 @@ fn class(layer: &Layer, deployment: &Deployment) -> Class {
     let rule = layer.kv_rule();
     let gpus = f64::from(deployment.gpus);
     let (share, width, sent) = match layer.attention {
-        Attention::Grouped { heads, kv_heads, head_dim, .. } => {
+        Attention::Grouped {
+            heads,
+            kv_heads,
+            head_dim,
+            ..
+        } => {
             let share = (f64::from(kv_heads) / gpus).ceil() / f64::from(kv_heads);
             let width = f64::from(heads) * f64::from(head_dim) / gpus;
             (share, width, f64::from(heads) / gpus)
         }
-        Attention::Latent { heads, kv_rank, rope, .. } => {
+        Attention::Latent {
+            heads,
+            kv_rank,
+            rope,
+            ..
+        } => {
             let width = f64::from(heads) * f64::from(kv_rank + rope) / gpus;
             (1.0, width, f64::from(heads) / gpus)
         }
@@ -221,8 +252,11 @@ fn class(layer: &Layer, deployment: &Deployment) -> Class {
         layer: *layer,
         count: 0,
         window: rule.window,
-        kv_token: share * deployment.kv.bytes(rule.elements, rule.vectors),
-        t2_token: share * KvFormat::Int8.bytes(rule.elements, rule.vectors).min(deployment.kv.bytes(rule.elements, rule.vectors)),
+        kv_token: share * deployment.kv.rule_bytes(rule),
+        t2_token: share
+            * KvFormat::Int8
+                .rule_bytes(rule)
+                .min(deployment.kv.rule_bytes(rule)),
         width,
         query_bytes: 2.0 * width,
         output_bytes: 4.0 * (width + sent),

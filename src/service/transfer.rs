@@ -8,12 +8,20 @@ use crate::hardware::{Hardware, Link};
 
 /// Bytes per second of one GPU's host-to-device link when `gpus` stream together: DDR is shared.
 pub fn h2d_rate(hardware: &Hardware, gpus: f64) -> f64 {
-    hardware.link.h2d.get().min(hardware.host.ddr_read.get() / gpus)
+    hardware
+        .link
+        .h2d
+        .get()
+        .min(hardware.host.ddr_read.get() / gpus)
 }
 
 /// Bytes per second of one GPU's device-to-host link when `gpus` write together (DDR writes as fast as it reads).
 pub fn d2h_rate(hardware: &Hardware, gpus: f64) -> f64 {
-    hardware.link.d2h.get().min(hardware.host.ddr_read.get() / gpus)
+    hardware
+        .link
+        .d2h
+        .get()
+        .min(hardware.host.ddr_read.get() / gpus)
 }
 
 /// Seconds of a copy of `bytes` in `pieces` contiguous pieces at `rate`; nothing for no bytes.

@@ -25,7 +25,15 @@ pub struct Request {
 
 /// `n` requests that begin together.
 pub fn lockstep(n: u32, prompt: u32, output: u32) -> Vec<Request> {
-    vec![Request { prompt, output, arrival: Ps::ZERO, generated: 0 }; n as usize]
+    vec![
+        Request {
+            prompt,
+            output,
+            arrival: Ps::ZERO,
+            generated: 0
+        };
+        n as usize
+    ]
 }
 
 /// `n` requests at independent phases.
@@ -36,7 +44,12 @@ pub fn staggered(n: u32, prompt: u32, output: u32, seed: u64) -> Vec<Request> {
             let at = (f64::from(i) + rng.random_range(0.0..1.0)) / f64::from(n);
             #[allow(clippy::cast_possible_truncation)] // below output, a u32
             let generated = (at * f64::from(output)) as u32;
-            Request { prompt, output, arrival: Ps::ZERO, generated: generated.min(output - 1) }
+            Request {
+                prompt,
+                output,
+                arrival: Ps::ZERO,
+                generated: generated.min(output - 1),
+            }
         })
         .collect()
 }
@@ -44,5 +57,11 @@ pub fn staggered(n: u32, prompt: u32, output: u32, seed: u64) -> Vec<Request> {
 /// Re-tier phases of `n` sequences, 0 for a batch of one: offsets [steps] below `interval`.
 pub fn retier_phases(n: u32, interval: u32, seed: u64) -> Vec<u32> {
     let mut rng = stats::stream(seed, stats::Purpose::Retier);
-    if n == 1 { vec![0] } else { (0..n).map(|_| rng.random_range(0..interval.max(1))).collect() }
+    if n == 1 {
+        vec![0]
+    } else {
+        (0..n)
+            .map(|_| rng.random_range(0..interval.max(1)))
+            .collect()
+    }
 }
