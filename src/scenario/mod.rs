@@ -1,13 +1,23 @@
 //! One question, resolved: a deployment, its requests, a policy and a trace, valid by construction.
 //!
-//! `Settings` is what was asked, as text, with where each text came from; [`Scenario`] is what will run. Between them
+//! [`Settings`] is what was asked, as text, with where each text came from; [`Scenario`] is what will run. Between them
 //! stand the checks, so that nothing below ever meets a batch of zero or a split head. Every setting is one line of
-//! `keys::KEYS`: the flag, the key of a scenario file, its default, its help and its schema are the same row, which
+//! [`keys::KEYS`]: the flag, the key of a scenario file, its default, its help and its schema are the same row, which
 //! is why none of them can drift. Precedence: default < scenario file < flag. Rival design: one serde struct a file
 //! and one clap struct a verb; they agree on the first day only.
 //!
 //! What is ignored: environment variables (a result must not depend on them) and arrivals (requests are one static
 //! batch for now). Units: tokens are plain counts; sizes carry GB or GiB. Deterministic: nothing here reads a clock.
+
+mod contradict;
+pub mod file;
+pub mod keys;
+pub mod print;
+mod read;
+pub mod resolve;
+pub mod schema;
+pub mod settings;
+mod world;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +26,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::deploy::Deployment;
 use crate::hardware::Hardware;
+
+pub use keys::Verb;
+pub use settings::Settings;
 
 /// One deployment with its requests: what `simulate` runs.
 #[derive(Clone, Debug)]
