@@ -9,11 +9,13 @@
 pub mod audit;
 mod batch;
 mod event;
+mod pipeline;
 mod queue;
 mod step;
 
 pub use batch::{Engine, Job, Peak, Run, Setup};
 pub use event::Event;
+pub use pipeline::{LayerTimes, Passed, Pipeline};
 pub use queue::EventQueue;
 pub use step::{Burst, StepTimes, Stepper};
 

@@ -1,16 +1,12 @@
-//! One decode step of the running batch: when each layer's compute and T1 transfer begin and end.
+//! One decode step of the running batch: its service times by T1 mode, then the pipeline of its layers.
 //!
-//! Model (DESIGN 5.2). Layer k (counted over steps) computes for `c_k` once layer k-1 is done and its T1 has arrived;
-//! its transfer takes `x_k` once the link is free and a staging buffer is, that is once layer k-d has computed:
-//! ```text
-//! T_k = max(T_{k-1}, C_{k-d}) + x_k        C_k = max(C_{k-1} + gap_k, T_k) + c_k
-//! ```
-//! For uniform layers this has the closed form max(Lc+G, Lx, G+2c+(L-d)x) for d >= 2 and L(c+x)+max(0, G-x) for d = 1;
-//! max(compute, transfer) is 2-48 % off it. The link's lead is carried from step to step; a re-tier drains the share of
-//! it that belongs to the sequences re-tiered, whose T1 is not known before. `serial` adds everything up, as the
-//! published prototype ran. `host-attention` has no transfer but waits in every layer for the slower of GPU and host.
-//! Ignored: partial overlap inside a kernel; write-back is priced by its total against H2D (duplex), not layer by layer.
+//! `stream` and `staged` overlap transfers with compute (see `pipeline`); a re-tier drains the share of the link's lead
+//! that belongs to the sequences re-tiered, whose T1 is not known before. `serial` adds everything up, as the published
+//! prototype ran. `host-attention` has no transfer but waits in every layer for the slower of GPU and host. Ignored:
+//! overlap inside a kernel; write-back is priced by its total against H2D (duplex), not layer by layer, and a step of
+//! new KV is buffered on the GPU, not two. Rival: one formula for the step, which cannot carry the lead.
 
+use super::pipeline::{LayerTimes, Pipeline};
 use crate::deploy::{Layout, Overlap, T1Mode, WriteBack};
 use crate::memory::Held;
 use crate::service::{BatchCost, Class, Prepared, Traffic, transfer};
@@ -60,23 +56,13 @@ pub struct StepTimes {
     pub attention_s: f64,
 }
 
-/// Times of one layer class in this step.
-#[derive(Clone, Copy, Debug, Default)]
-struct LayerTimes {
-    compute: Ps,
-    transfer: Ps,
-}
-
 /// The state carried from step to step.
 #[derive(Clone, Debug)]
 pub struct Stepper<'a> {
     prepared: &'a Prepared,
     cost: BatchCost,
     layers: Vec<LayerTimes>,
-    /// Ends of the last `depth` computed layers, oldest overwritten first.
-    ends: Vec<Ps>,
-    next_end: usize,
-    link_free: Ps,
+    pipeline: Pipeline,
     down_free: Ps,
     token_bytes: f64,
     merge: f64,
@@ -94,9 +80,7 @@ impl<'a> Stepper<'a> {
             prepared,
             cost: prepared.batch(1),
             layers: vec![LayerTimes::default(); prepared.classes.len()],
-            ends: vec![Ps::ZERO; depth as usize],
-            next_end: 0,
-            link_free: Ps::ZERO,
+            pipeline: Pipeline::new(depth),
             down_free: Ps::ZERO,
             token_bytes: tiered.map(|c| c.kv_token * f64::from(c.count)).sum(),
             merge: prepared.deployment.hardware.gpu.kernels.linear_fixed.get(),
@@ -241,43 +225,16 @@ impl<'a> Stepper<'a> {
     }
 
     fn run_overlapped(&mut self, drained: f64, down: f64, out: &mut StepTimes) {
-        let start = out.begin + out.gap + out.retier;
-        self.drain(drained, out.begin + out.retier);
-        let mut end = start;
-        let depth = self.ends.len();
-        for class in &self.prepared.order {
-            let l = self.layers[usize::from(*class)];
-            if l.transfer > Ps::ZERO {
-                let arrived = self.link_free.max(self.ends[self.next_end]) + l.transfer;
-                self.link_free = arrived;
-                out.exposed += arrived.saturating_sub(end);
-                end = end.max(arrived);
-            }
-            end += l.compute;
-            out.compute += l.compute;
-            self.ends[self.next_end] = end;
-            self.next_end = if self.next_end + 1 == depth {
-                0
-            } else {
-                self.next_end + 1
-            };
-        }
+        self.pipeline.drain(drained, out.begin + out.retier);
+        let passed = self.pipeline.pass(out.begin + out.gap + out.retier, &self.prepared.order, &self.layers);
         let head = Ps::from_secs(self.cost.head);
-        out.compute += head;
-        // The write-back of the step before must be down by now: one step of new KV is buffered, not two.
-        let waiting = self.down_free.saturating_sub(end + head);
-        out.exposed += waiting;
-        out.end = end + head + waiting;
+        let end = passed.end + head;
+        // The write-back of the step before must be down by now.
+        let late = self.down_free.saturating_sub(end);
+        out.compute = passed.compute + head;
+        out.exposed = passed.waited + late;
+        out.end = end + late;
         self.down_free = self.down_free.max(out.end) + Ps::from_secs(down);
-    }
-
-    /// A re-tier at `at` makes `share` of the prefetched T1 stale: that share of the lead is lost.
-    fn drain(&mut self, share: f64, at: Ps) {
-        let behind = at.saturating_sub(self.link_free);
-        self.link_free += Ps::from_secs(behind.secs() * share);
-        if share >= 1.0 {
-            self.link_free = self.link_free.max(at);
-        }
     }
 
     /// Costs of the batch as last used, for the breakdown.

@@ -9,6 +9,7 @@
 mod alternatives;
 pub mod answer;
 mod changes;
+pub mod curve;
 mod outcome;
 mod quick;
 mod run;
