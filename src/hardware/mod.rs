@@ -12,7 +12,9 @@ pub mod value;
 use serde::{Deserialize, Serialize};
 
 pub use runtime::Runtime;
-pub use value::{Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value};
+pub use value::{
+    Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value,
+};
 
 /// A machine profile.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -68,7 +70,7 @@ pub struct Gpu {
     pub kernels: Kernels,
 }
 
-/// How kernels use the roofs: `time = fixed + bytes / (share * peak)` (VALIDATION: dev_fits).
+/// How kernels use the roofs: `time = fixed + bytes / (share * peak)` (VALIDATION: `dev_fits`).
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kernels {

@@ -1,10 +1,10 @@
 //! llama.cpp's weight formats: the block types, its named mixtures, and the header of a `.gguf` file.
 //!
-//! A mixture is not one width: `q4_k_m` gives Q6_K to the output, and to V and down in half of the layers (the first and
-//! last eighth and every third between); the rest is Q4_K. Rows that do not divide into blocks of 256 fall back to the
+//! A mixture is not one width: `q4_k_m` gives `Q6_K` to the output, and to V and down in half of the layers (the first and
+//! last eighth and every third between); the rest is `Q4_K`. Rows that do not divide into blocks of 256 fall back to the
 //! 32-wide type next above, as the quantiser does. Norms, biases and routers stay f32. Of a file only the header is
 //! read, bounded in every count and length; its tensors must lie inside the file.
-//! Ignored: the exceptions for 8 experts and for 70B's V (Q5_K; 0.1 % of the bytes).
+//! Ignored: the exceptions for 8 experts and for 70B's V (`Q5_K`; 0.1 % of the bytes).
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -71,18 +71,26 @@ pub enum Mixture {
     Q5_1,
     /// 8.5 bits, plain.
     Q8_0,
-    /// Q4_K with Q6_K where it matters.
+    /// `Q4_K` with `Q6_K` where it matters.
     Q4KM,
-    /// Q5_K with Q6_K where it matters.
+    /// `Q5_K` with `Q6_K` where it matters.
     Q5KM,
-    /// Q6_K throughout.
+    /// `Q6_K` throughout.
     Q6K,
 }
 
 impl Mixture {
     /// All of them, by name.
-    pub const ALL: [Self; 8] =
-        [Self::Q4_0, Self::Q4_1, Self::Q5_0, Self::Q5_1, Self::Q8_0, Self::Q4KM, Self::Q5KM, Self::Q6K];
+    pub const ALL: [Self; 8] = [
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q8_0,
+        Self::Q4KM,
+        Self::Q5KM,
+        Self::Q6K,
+    ];
 
     /// The name in flags, as llama.cpp writes it, in lower case.
     pub fn name(self) -> &'static str {
@@ -204,18 +212,31 @@ impl GgufFile {
             return Err(Error::usage(format!("{shown} is {shard} of a split file"))
                 .help("join the shards with `llama-gguf-split --merge` and give the result"));
         }
-        let file = File::open(path).map_err(|e| Error::usage(format!("{shown}: cannot be opened: {e}")))?;
-        let length = file.metadata().map_err(|e| Error::usage(format!("{shown}: cannot be read: {e}")))?.len();
+        let file = File::open(path)
+            .map_err(|e| Error::usage(format!("{shown}: cannot be opened: {e}")))?;
+        let length = file
+            .metadata()
+            .map_err(|e| Error::usage(format!("{shown}: cannot be read: {e}")))?
+            .len();
         if !path.is_file() {
             return Err(Error::usage(format!("{shown} is not a file")));
         }
-        let mut header = Header { from: BufReader::new(file).take(length.min(HEADER_LIMIT)) };
-        let tensors = header.tensors().map_err(|e| Error::data(format!("{shown}: {e}")))?;
+        let mut header = Header {
+            from: BufReader::new(file).take(length.min(HEADER_LIMIT)),
+        };
+        let tensors = header
+            .tensors()
+            .map_err(|e| Error::data(format!("{shown}: {e}")))?;
         Self::sum(shown, &tensors, length)
     }
 
     fn sum(path: String, tensors: &[Tensor], length: u64) -> Result<Self> {
-        let mut all = Self { path, bytes: WeightBytes::default(), elements: 0, layer_elements: 0 };
+        let mut all = Self {
+            path,
+            bytes: WeightBytes::default(),
+            elements: 0,
+            layer_elements: 0,
+        };
         for t in tensors {
             let part = match t.name.as_str() {
                 "token_embd.weight" => &mut all.bytes.embedding,
@@ -228,8 +249,9 @@ impl GgufFile {
             *part = part.saturating_add(t.bytes);
             all.elements = all.elements.saturating_add(t.elements);
         }
-        let need =
-            [all.bytes.layers, all.bytes.embedding, all.bytes.head].iter().fold(0u64, |a, b| a.saturating_add(*b));
+        let need = [all.bytes.layers, all.bytes.embedding, all.bytes.head]
+            .iter()
+            .fold(0u64, |a, b| a.saturating_add(*b));
         if need > length {
             return Err(Error::data(format!(
                 "{}: cut off: its tensors need {need} bytes, the file has {length}",
@@ -250,7 +272,11 @@ impl GgufFile {
 
     /// Bytes read for the output head: its own, or the embedding it shares.
     pub fn head_bytes(&self) -> u64 {
-        if self.bytes.head == 0 { self.bytes.embedding } else { self.bytes.head }
+        if self.bytes.head == 0 {
+            self.bytes.embedding
+        } else {
+            self.bytes.head
+        }
     }
 }
 
@@ -283,7 +309,9 @@ struct Header<R> {
 impl<R: Read> Header<R> {
     fn take<const N: usize>(&mut self) -> std::result::Result<[u8; N], String> {
         let mut buffer = [0; N];
-        self.from.read_exact(&mut buffer).map_err(|_| "the header is cut off".to_string())?;
+        self.from
+            .read_exact(&mut buffer)
+            .map_err(|_| "the header is cut off".to_string())?;
         Ok(buffer)
     }
 
@@ -297,7 +325,11 @@ impl<R: Read> Header<R> {
 
     fn count(&mut self, what: &str) -> std::result::Result<u64, String> {
         let n = self.u64()?;
-        if n > COUNT_LIMIT { Err(format!("the header claims {n} {what}")) } else { Ok(n) }
+        if n > COUNT_LIMIT {
+            Err(format!("the header claims {n} {what}"))
+        } else {
+            Ok(n)
+        }
     }
 
     fn skip(&mut self, bytes: u64) -> std::result::Result<(), String> {
@@ -350,7 +382,9 @@ impl<R: Read> Header<R> {
         }
         let version = self.u32()?;
         if !(2..=3).contains(&version) {
-            return Err(format!("GGUF version {version} is not supported: 2 and 3 are"));
+            return Err(format!(
+                "GGUF version {version} is not supported: 2 and 3 are"
+            ));
         }
         let (tensors, entries) = (self.count("tensors")?, self.count("metadata entries")?);
         for _ in 0..entries {
@@ -367,18 +401,25 @@ impl<R: Read> Header<R> {
         if dimensions > 8 {
             return Err(format!("tensor `{name}` claims {dimensions} dimensions"));
         }
-        let shape = (0..dimensions).map(|_| self.u64()).collect::<std::result::Result<Vec<_>, String>>()?;
+        let shape = (0..dimensions)
+            .map(|_| self.u64())
+            .collect::<std::result::Result<Vec<_>, String>>()?;
         let elements = shape
             .iter()
             .try_fold(1u64, |a, b| a.checked_mul(*b))
             .ok_or_else(|| format!("tensor `{name}` claims an impossible shape"))?;
         let number = self.u32()?;
-        let kind = tensor_type(number).ok_or_else(|| format!("tensor `{name}` is of unknown type {number}"))?;
+        let kind = tensor_type(number)
+            .ok_or_else(|| format!("tensor `{name}` is of unknown type {number}"))?;
         self.skip(8)?;
         let bytes = elements
             .div_ceil(u64::from(kind.elements))
             .checked_mul(u64::from(kind.bytes))
             .ok_or_else(|| format!("tensor `{name}` claims an impossible shape"))?;
-        Ok(Tensor { name, elements, bytes })
+        Ok(Tensor {
+            name,
+            elements,
+            bytes,
+        })
     }
 }
