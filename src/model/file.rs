@@ -1,7 +1,7 @@
 //! The TOML form of a model.
 //!
 //! A file names its layer kinds once and then their order: `first` once, `cycle` repeated up to `layers`. That states
-//! Gemma's five local layers to one global, and DeepSeek's three dense layers before its experts, as their authors do.
+//! Gemma's five local layers to one global, and `DeepSeek`'s three dense layers before its experts, as their authors do.
 //! Every width is bounded on reading, so that no product of a file's numbers can overflow later.
 
 use serde::Deserialize;

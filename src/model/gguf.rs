@@ -1,10 +1,10 @@
 //! llama.cpp's weight formats: the block types, its named mixtures, and the header of a `.gguf` file.
 //!
-//! A mixture is not one width: `q4_k_m` gives Q6_K to the output, and to V and down in half of the layers (the first and
-//! last eighth and every third between); the rest is Q4_K. Rows that do not divide into blocks of 256 fall back to the
+//! A mixture is not one width: `q4_k_m` gives `Q6_K` to the output, and to V and down in half of the layers (the first and
+//! last eighth and every third between); the rest is `Q4_K`. Rows that do not divide into blocks of 256 fall back to the
 //! 32-wide type next above, as the quantiser does. Norms, biases and routers stay f32. Of a file only the header is
 //! read, bounded in every count and length; its tensors must lie inside the file.
-//! Ignored: the exceptions for 8 experts and for 70B's V (Q5_K; 0.1 % of the bytes).
+//! Ignored: the exceptions for 8 experts and for 70B's V (`Q5_K`; 0.1 % of the bytes).
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -71,11 +71,11 @@ pub enum Mixture {
     Q5_1,
     /// 8.5 bits, plain.
     Q8_0,
-    /// Q4_K with Q6_K where it matters.
+    /// `Q4_K` with `Q6_K` where it matters.
     Q4KM,
-    /// Q5_K with Q6_K where it matters.
+    /// `Q5_K` with `Q6_K` where it matters.
     Q5KM,
-    /// Q6_K throughout.
+    /// `Q6_K` throughout.
     Q6K,
 }
 

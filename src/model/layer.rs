@@ -216,14 +216,14 @@ impl Ffn {
                     bias,
                     ..matrix("router", MatrixKind::Router, experts, hidden)
                 };
-                let routed = gated(
+                let experts_pair = gated(
                     ["experts_gate_up", "experts_down"],
                     MatrixKind::Expert,
                     hidden,
                     intermediate,
                 );
                 let mut all = vec![router];
-                all.extend(routed.map(|m| Matrix {
+                all.extend(experts_pair.map(|m| Matrix {
                     copies: experts,
                     active,
                     bias,

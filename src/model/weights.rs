@@ -25,9 +25,9 @@ pub enum KvFormat {
     Fp8,
     /// 8-bit integers with one 16-bit scale a vector.
     Int8,
-    /// llama.cpp Q8_0: 34 bytes per 32 elements.
+    /// llama.cpp `Q8_0`: 34 bytes per 32 elements.
     Q8_0,
-    /// llama.cpp Q4_0: 18 bytes per 32 elements.
+    /// llama.cpp `Q4_0`: 18 bytes per 32 elements.
     Q4_0,
 }
 
@@ -188,11 +188,10 @@ impl WeightFormat {
     pub fn bits(&self, kind: MatrixKind) -> u32 {
         let in_layer = kind != MatrixKind::Head && kind != MatrixKind::Router;
         match self {
-            Self::Bf16 | Self::Fp16 => 16,
             Self::Fp8 | Self::Int8 if in_layer => 8,
             Self::Int4 if in_layer => 4,
             Self::Mxfp4 if kind == MatrixKind::Expert => 4,
-            Self::Fp8 | Self::Int8 | Self::Int4 | Self::Mxfp4 => 16,
+            Self::Bf16 | Self::Fp16 | Self::Fp8 | Self::Int8 | Self::Int4 | Self::Mxfp4 => 16,
             Self::Gguf(m) => nominal(m.base().bytes(256) / 32.0),
             Self::File(f) => nominal(f.bits_per_layer_element()),
         }
