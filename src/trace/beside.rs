@@ -21,7 +21,9 @@ pub(crate) fn create(path: &Path) -> Result<File> {
 
 /// Flushes `FILE.part` to the disk and gives it its name.
 pub(crate) fn publish(file: &File, path: &Path) -> Result<()> {
-    file.sync_all().and_then(|()| std::fs::rename(part_name(path), path)).map_err(|e| cannot_write(path, &e))
+    file.sync_all()
+        .and_then(|()| std::fs::rename(part_name(path), path))
+        .map_err(|e| cannot_write(path, &e))
 }
 
 pub(crate) fn cannot_write(path: &Path, why: &dyn std::fmt::Display) -> Error {

@@ -106,6 +106,40 @@ pub fn check_sum(row: &[u16], place: &dyn Fn() -> String) -> Result<()> {
     .help("rows are softmax outputs averaged over heads, own position included; they are never renormalised here"))
 }
 
+/// Refuses per-layer rows that do not average to the mean row.
+///
+/// Both sides were rounded to binary16 (relative 2^-11, at least half a unit), so they may differ by 2^-10 of the weight
+/// and one unit; the bound below is that, a little wider.
+///
+/// # Errors
+/// Data: the place and the first position that differs.
+pub fn check_mean(mean: &[u16], layers: &[u16], place: &dyn Fn() -> String) -> Result<()> {
+    let count = (layers.len() / mean.len().max(1)) as u64;
+    let mut total = vec![0; mean.len()];
+    for layer in layers.chunks_exact(mean.len().max(1)) {
+        total
+            .iter_mut()
+            .zip(layer)
+            .for_each(|(sum, &w)| *sum += units(w));
+    }
+    let differs = |(sum, &w): (&u64, &u16)| {
+        let expected = count * units(w);
+        sum.abs_diff(expected) > expected / 1000 + 2 * count
+    };
+    match total.iter().zip(mean).position(differs) {
+        None => Ok(()),
+        Some(at) => Err(Error::data(format!(
+            "{}: position {at} is {:.6} in the mean row and {:.6} as the mean of {count} layers",
+            place(),
+            units(mean[at]) as f64 / ONE as f64,
+            total[at] as f64 / (ONE * count) as f64,
+        ))
+        .help(
+            "layers and mean rows are not of the same recording, or layers are in another order",
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,14 +147,21 @@ mod tests {
     /// The definition of binary16, through f64 powers, for all bit patterns of weights.
     fn value(bits: u16) -> f64 {
         let (e, m) = (i32::from(bits >> 10), f64::from(bits & 0x3FF));
-        if e == 0 { m * 2f64.powi(-24) } else { (1.0 + m / 1024.0) * 2f64.powi(e - 15) }
+        if e == 0 {
+            m * 2f64.powi(-24)
+        } else {
+            (1.0 + m / 1024.0) * 2f64.powi(e - 15)
+        }
     }
 
     #[test]
     fn units_are_the_definition_and_rounding_returns_every_pattern() {
         for bits in 0..NOT_A_WEIGHT {
             let v = value(bits);
-            assert_eq!((units(bits) as f64).to_bits(), (v * 2f64.powi(24)).to_bits());
+            assert_eq!(
+                (units(bits) as f64).to_bits(),
+                (v * 2f64.powi(24)).to_bits()
+            );
             assert_eq!(from_f64(v), bits);
         }
     }

@@ -152,13 +152,18 @@ impl Header {
             )));
         }
         if self.chunk_rows == 0 || self.chunk_rows > MAX_CHUNK_ROWS {
-            return Err(contradiction(format!("chunk_rows is {}, allowed are 1 to {MAX_CHUNK_ROWS}", self.chunk_rows)));
+            return Err(contradiction(format!(
+                "chunk_rows is {}, allowed are 1 to {MAX_CHUNK_ROWS}",
+                self.chunk_rows
+            )));
         }
         self.check_prompt("prompt_ids", self.prompt_ids.as_ref().map(Vec::len))?;
         let sums = self.prompt_column_sums.as_deref();
         self.check_prompt("prompt_column_sums", sums.map(<[f32]>::len))?;
         if let Some(at) = sums.and_then(|s| s.iter().position(|v| !v.is_finite() || *v < 0.0)) {
-            return Err(contradiction(format!("prompt_column_sums[{at}] is not a finite number of at least 0")));
+            return Err(contradiction(format!(
+                "prompt_column_sums[{at}] is not a finite number of at least 0"
+            )));
         }
         if !self.forced.is_sorted() {
             return Err(contradiction("forced is not in ascending order".into()));
@@ -168,9 +173,10 @@ impl Header {
 
     fn check_prompt(&self, field: &str, length: Option<usize>) -> Result<()> {
         match length {
-            Some(n) if n != self.prompt_length as usize => {
-                Err(contradiction(format!("{field} has {n} entries, prompt_length is {}", self.prompt_length)))
-            }
+            Some(n) if n != self.prompt_length as usize => Err(contradiction(format!(
+                "{field} has {n} entries, prompt_length is {}",
+                self.prompt_length
+            ))),
             _ => Ok(()),
         }
     }
@@ -181,7 +187,10 @@ impl Header {
         }
         for (i, section) in self.sections.iter().enumerate() {
             if self.sections[..i].iter().any(|s| s.kind == section.kind) {
-                return Err(contradiction(format!("section `{}` appears twice", section.kind)));
+                return Err(contradiction(format!(
+                    "section `{}` appears twice",
+                    section.kind
+                )));
             }
             section.validate(self).map_err(contradiction)?;
         }

@@ -32,7 +32,11 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
-    const ALL: [(Self, [u8; 4]); 3] = [(Self::Once, *b"ONCE"), (Self::Chunk, *b"CHNK"), (Self::Done, *b"DONE")];
+    const ALL: [(Self, [u8; 4]); 3] = [
+        (Self::Once, *b"ONCE"),
+        (Self::Chunk, *b"CHNK"),
+        (Self::Done, *b"DONE"),
+    ];
 }
 
 /// The 32 bytes before each payload.
@@ -79,7 +83,14 @@ impl Record {
 
     /// The record that ends a finished file.
     pub(crate) fn done(rows: u32) -> Self {
-        Self { tag: Tag::Done, section: 0, first_row: 0, rows, payload: 0, payload_crc: 0 }
+        Self {
+            tag: Tag::Done,
+            section: 0,
+            first_row: 0,
+            rows,
+            payload: 0,
+            payload_crc: 0,
+        }
     }
 }
 
@@ -89,9 +100,15 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 /// The 24 bytes before the JSON header.
 pub(crate) fn preamble(json: &[u8]) -> Result<[u8; 24]> {
-    let length = u32::try_from(json.len()).ok().filter(|n| *n <= MAX_HEADER).ok_or_else(|| {
-        Error::data(format!("the trace header would be {} bytes, the limit is {MAX_HEADER}", json.len()))
-    })?;
+    let length = u32::try_from(json.len())
+        .ok()
+        .filter(|n| *n <= MAX_HEADER)
+        .ok_or_else(|| {
+            Error::data(format!(
+                "the trace header would be {} bytes, the limit is {MAX_HEADER}",
+                json.len()
+            ))
+        })?;
     let mut out = [0; 24];
     out[0..8].copy_from_slice(&MAGIC);
     out[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -147,7 +164,11 @@ impl Layout {
     pub(crate) fn group(&self, first: u32, chunk_rows: u32) -> Result<u64> {
         let groups = u128::from(first.div_ceil(chunk_rows));
         let records = groups * self.sections.len() as u128 * u128::from(RECORD);
-        let rows: u128 = self.sections.iter().map(|s| s.bytes_before(self.prompt, first)).sum();
+        let rows: u128 = self
+            .sections
+            .iter()
+            .map(|s| s.bytes_before(self.prompt, first))
+            .sum();
         fits(self.base + records + rows)
     }
 

@@ -11,14 +11,20 @@
 //! times the size; [`section`] leaves room for what policies need of them). Nothing depends on time or order of calls.
 
 pub mod beside;
+mod embedded;
+pub mod export;
 pub mod half;
 pub mod header;
+pub mod import;
 mod layout;
 pub mod reader;
 pub mod section;
 mod source;
+pub mod stats;
+pub mod verify;
 pub mod writer;
 
+pub use embedded::{default_trace, embedded, find};
 pub use header::{Header, Sampler};
 pub use reader::TraceReader;
 pub use section::Section;

@@ -12,7 +12,9 @@ use crate::error::{Error, Result};
 use crate::trace::Rows;
 use crate::trace::half;
 use crate::trace::header::{Header, MAX_TOKENS};
-use crate::trace::layout::{Layout, MAGIC, MAX_HEADER, MAX_PAYLOAD, PREAMBLE, RECORD, Record, Tag, VERSION, u32_at};
+use crate::trace::layout::{
+    Layout, MAGIC, MAX_HEADER, MAX_PAYLOAD, PREAMBLE, RECORD, Record, Tag, VERSION, u32_at,
+};
 use crate::trace::section::{LAYERS, TOKENS};
 use crate::trace::source::Source;
 use std::ops::Range;
@@ -46,7 +48,9 @@ impl TraceReader {
     /// # Errors
     /// Usage if the path cannot be opened; data if the header or a record is damaged.
     pub fn open(path: &Path) -> Result<Self> {
-        let name = path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into());
+        let name = path
+            .file_stem()
+            .map_or_else(String::new, |s| s.to_string_lossy().into());
         Self::new(path.display().to_string(), name, Source::open(path)?)
     }
 
@@ -69,7 +73,15 @@ impl TraceReader {
     fn new(label: String, name: String, source: Source) -> Result<Self> {
         let (header, json_length) = read_header(&source, &label)?;
         let layout = Layout::new(&header, json_length);
-        let mut reader = Self { source, label, name, header: Arc::new(header), layout, rows: 0, partial: true };
+        let mut reader = Self {
+            source,
+            label,
+            name,
+            header: Arc::new(header),
+            layout,
+            rows: 0,
+            partial: true,
+        };
         (reader.rows, reader.partial) = match reader.finished()? {
             Some(rows) => (rows, false),
             None => reader.walk()?,
@@ -119,7 +131,9 @@ impl TraceReader {
             return Ok(None);
         };
         let done = self.record(at)?.filter(|r| r.tag == Tag::Done);
-        Ok(done.map(|r| r.rows).filter(|&rows| rows <= MAX_TOKENS && self.group(rows).is_ok_and(|end| end == at)))
+        Ok(done
+            .map(|r| r.rows)
+            .filter(|&rows| rows <= MAX_TOKENS && self.group(rows).is_ok_and(|end| end == at)))
     }
 
     /// Counts whole rows from the front: (rows, partial).
@@ -127,7 +141,10 @@ impl TraceReader {
         let (mut rows, mut last) = (0, false);
         loop {
             let at = self.group(rows)?;
-            if at.checked_add(RECORD).is_none_or(|end| end > self.source.len()) {
+            if at
+                .checked_add(RECORD)
+                .is_none_or(|end| end > self.source.len())
+            {
                 return Ok((rows, true));
             }
             let record = self.record(at)?.ok_or_else(|| self.damaged(at))?;
@@ -147,7 +164,9 @@ impl TraceReader {
     }
 
     fn starts_group(&self, record: &Record, rows: u32) -> bool {
-        record.section == 0 && record.first_row == rows && (1..=self.header.chunk_rows).contains(&record.rows)
+        record.section == 0
+            && record.first_row == rows
+            && (1..=self.header.chunk_rows).contains(&record.rows)
     }
 
     fn end(&self, at: u64, rows: u32) -> Result<(u32, bool)> {
@@ -165,7 +184,10 @@ impl TraceReader {
     fn check_rows(&self) -> Result<()> {
         let problem = match self.header.planned_rows {
             Some(planned) if !self.partial && planned != self.rows => {
-                format!("planned_rows is {planned}, the finished file has {}", self.rows)
+                format!(
+                    "planned_rows is {planned}, the finished file has {}",
+                    self.rows
+                )
             }
             _ => match self.header.forced.last() {
                 Some(&t) if !self.partial && t >= self.rows => {
@@ -174,11 +196,16 @@ impl TraceReader {
                 _ => return Ok(()),
             },
         };
-        Err(Error::data(format!("{}: the header contradicts the rows: {problem}", self.label)))
+        Err(Error::data(format!(
+            "{}: the header contradicts the rows: {problem}",
+            self.label
+        )))
     }
 
     fn group(&self, first: u32) -> Result<u64> {
-        self.layout.group(first, self.header.chunk_rows).map_err(|e| named(&self.label, e))
+        self.layout
+            .group(first, self.header.chunk_rows)
+            .map_err(|e| named(&self.label, e))
     }
 
     /// The record at an offset within the file; nothing if its checksum is wrong.
@@ -190,13 +217,16 @@ impl TraceReader {
 
     fn bytes<'a>(&'a self, at: u64, length: u64, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         let length = usize::try_from(length).map_err(|_| self.damaged(at))?;
-        self.source.read(at, length, buffer).map_err(|e| unreadable(&self.label, at, &e))
+        self.source
+            .read(at, length, buffer)
+            .map_err(|e| unreadable(&self.label, at, &e))
     }
 
     /// Index of a section, or that the trace does not have it.
     fn section(&self, kind: &str) -> Result<usize> {
         self.header.section(kind).ok_or_else(|| {
-            Error::data(format!("{} has no section `{kind}`", self.label)).help("record or import it with that section")
+            Error::data(format!("{} has no section `{kind}`", self.label))
+                .help("record or import it with that section")
         })
     }
 
@@ -219,12 +249,25 @@ impl TraceReader {
         Ok(())
     }
 
-    fn chunk<'a>(&'a self, section: usize, first: u32, n: u32, buffer: &'a mut Vec<u8>) -> Result<Chunk<'a>> {
-        let at = self.layout.chunk(section, first, n, self.header.chunk_rows).map_err(|e| named(&self.label, e))?;
+    fn chunk<'a>(
+        &'a self,
+        section: usize,
+        first: u32,
+        n: u32,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<Chunk<'a>> {
+        let at = self
+            .layout
+            .chunk(section, first, n, self.header.chunk_rows)
+            .map_err(|e| named(&self.label, e))?;
         let length = self.layout.payload(section, first, n)?;
         let expected = (Tag::Chunk, section, first, n);
         let bytes = self.payload(at, length, expected, buffer)?;
-        Ok(Chunk { rows: first..first + n, at: at + RECORD, bytes })
+        Ok(Chunk {
+            rows: first..first + n,
+            at: at + RECORD,
+            bytes,
+        })
     }
 
     /// Reads a record and its payload in one go and checks both.
@@ -246,7 +289,12 @@ impl TraceReader {
         let (head, payload) = all.split_at(RECORD as usize);
         let record = head.try_into().ok().and_then(Record::decode);
         let record = record.ok_or_else(|| self.damaged(at))?;
-        let place = (record.tag, record.section as usize, record.first_row, record.rows);
+        let place = (
+            record.tag,
+            record.section as usize,
+            record.first_row,
+            record.rows,
+        );
         if place != (tag, section, first_row, rows) || record.payload != length {
             return Err(self.out_of_place(at));
         }
@@ -275,7 +323,10 @@ impl TraceReader {
             return Ok(Vec::new());
         }
         let at = self.layout.once(section)?;
-        if at.checked_add(RECORD + length).is_none_or(|end| end > self.source.len()) {
+        if at
+            .checked_add(RECORD + length)
+            .is_none_or(|end| end > self.source.len())
+        {
             return Err(Error::data(format!(
                 "{}: section `{kind}` is cut off at byte {}",
                 self.label,
@@ -291,7 +342,11 @@ impl TraceReader {
     ///
     /// # Errors
     /// Data: a damaged chunk, or a weight that is NaN, infinite or negative; whatever `f` returns.
-    pub fn for_each_in(&self, rows: Range<u32>, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()> {
+    pub fn for_each_in(
+        &self,
+        rows: Range<u32>,
+        f: &mut dyn FnMut(u32, &[u16]) -> Result<()>,
+    ) -> Result<()> {
         self.for_each_half(0, rows, f)
     }
 
@@ -299,7 +354,11 @@ impl TraceReader {
     ///
     /// # Errors
     /// As [`TraceReader::for_each_in`]; data if the trace has no per-layer rows.
-    pub fn for_each_layers(&self, rows: Range<u32>, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()> {
+    pub fn for_each_layers(
+        &self,
+        rows: Range<u32>,
+        f: &mut dyn FnMut(u32, &[u16]) -> Result<()>,
+    ) -> Result<()> {
         self.for_each_half(self.section(LAYERS)?, rows, f)
     }
 
@@ -314,7 +373,12 @@ impl TraceReader {
         let mut weights: Vec<u16> = Vec::new();
         self.for_each_chunk(section, rows.clone(), &mut |chunk| {
             weights.clear();
-            weights.extend(chunk.bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])));
+            weights.extend(
+                chunk
+                    .bytes
+                    .chunks_exact(2)
+                    .map(|b| u16::from_le_bytes([b[0], b[1]])),
+            );
             let sound = half::all_weights(&weights);
             let mut start = 0;
             for t in chunk.rows.clone() {
@@ -358,14 +422,31 @@ impl TraceReader {
         format!("{}: {kind}row {t} (byte {at})", self.label)
     }
 
+    /// `file: row t (byte n)` by kind and row alone.
+    pub(crate) fn row_place(&self, kind: &str, t: u32) -> String {
+        let section = self.header.section(kind).unwrap_or(0);
+        let first = t / self.header.chunk_rows * self.header.chunk_rows;
+        let n = self.header.chunk_rows.min(self.rows - first);
+        let chunk = self.layout.chunk(section, first, n, self.header.chunk_rows);
+        let within = self.layout.payload(section, first, t - first);
+        let at = chunk.unwrap_or(0) + RECORD + within.unwrap_or(0);
+        self.place(section, t, at)
+    }
+
     fn damaged(&self, at: u64) -> Error {
-        Error::data(format!("{}: the record at byte {at} is damaged (its checksum does not match)", self.label))
-            .help("copy the file again, or record it again")
+        Error::data(format!(
+            "{}: the record at byte {at} is damaged (its checksum does not match)",
+            self.label
+        ))
+        .help("copy the file again, or record it again")
     }
 
     fn out_of_place(&self, at: u64) -> Error {
-        Error::data(format!("{}: the record at byte {at} is not the one that belongs there", self.label))
-            .help("parts of the file are missing or swapped: copy it again")
+        Error::data(format!(
+            "{}: the record at byte {at} is not the one that belongs there",
+            self.label
+        ))
+        .help("parts of the file are missing or swapped: copy it again")
     }
 }
 
@@ -393,7 +474,9 @@ fn read_header(source: &Source, label: &str) -> Result<(Header, u32)> {
     let length = json_length(source, label, &mut buffer)?;
     let json_crc = u32_at(&buffer, 16);
     let mut buffer = Vec::new();
-    let json = source.read(PREAMBLE, length as usize, &mut buffer).map_err(|e| unreadable(label, PREAMBLE, &e))?;
+    let json = source
+        .read(PREAMBLE, length as usize, &mut buffer)
+        .map_err(|e| unreadable(label, PREAMBLE, &e))?;
     if crc32fast::hash(json) != json_crc {
         return Err(Error::data(format!(
             "{label}: the header is damaged: bytes {PREAMBLE}..{} do not match their checksum",
@@ -404,8 +487,8 @@ fn read_header(source: &Source, label: &str) -> Result<(Header, u32)> {
         let at = PREAMBLE + e.valid_up_to() as u64;
         Error::data(format!("{label}: the header is not UTF-8 at byte {at}"))
     })?;
-    let header: Header =
-        serde_json::from_str(text).map_err(|e| Error::data(format!("{label}: the header cannot be read: {e}")))?;
+    let header: Header = serde_json::from_str(text)
+        .map_err(|e| Error::data(format!("{label}: the header cannot be read: {e}")))?;
     header.validate().map_err(|e| named(label, e))?;
     Ok((header, length))
 }
@@ -413,26 +496,35 @@ fn read_header(source: &Source, label: &str) -> Result<(Header, u32)> {
 /// Checks the preamble, left in `buffer`, and returns the length of the JSON.
 fn json_length(source: &Source, label: &str, buffer: &mut Vec<u8>) -> Result<u32> {
     let length = source.len();
-    let bytes = source.read(0, length.min(PREAMBLE) as usize, buffer).map_err(|e| unreadable(label, 0, &e))?.to_vec();
+    let bytes = source
+        .read(0, length.min(PREAMBLE) as usize, buffer)
+        .map_err(|e| unreadable(label, 0, &e))?
+        .to_vec();
     *buffer = bytes;
     let head = buffer.len().min(MAGIC.len());
     if buffer.is_empty() {
         return Err(Error::data(format!("{label} is empty")));
     }
     if buffer[..head] != MAGIC[..head] {
-        return Err(Error::data(format!("{label} is not a .kvt trace: it starts with other bytes"))
-            .help("`kvplan trace import` turns .npy, .npz, .safetensors and raw pairs into .kvt"));
+        return Err(Error::data(format!(
+            "{label} is not a .kvt trace: it starts with other bytes"
+        ))
+        .help("`kvplan trace import` turns .npy, .npz, .safetensors and raw pairs into .kvt"));
     }
     if buffer.len() < PREAMBLE as usize {
         return Err(cut(label, length));
     }
     let version = u32_at(buffer, 8);
     if crc32fast::hash(&buffer[..20]) != u32_at(buffer, 20) {
-        return Err(Error::data(format!("{label}: the first {PREAMBLE} bytes are damaged")));
+        return Err(Error::data(format!(
+            "{label}: the first {PREAMBLE} bytes are damaged"
+        )));
     }
     if version != VERSION {
-        return Err(Error::data(format!("{label} is .kvt version {version}; this program reads version {VERSION}"))
-            .help("update kvplan, or import the recording again"));
+        return Err(Error::data(format!(
+            "{label} is .kvt version {version}; this program reads version {VERSION}"
+        ))
+        .help("update kvplan, or import the recording again"));
     }
     let json = u32_at(buffer, 12);
     if json > MAX_HEADER {
@@ -447,8 +539,10 @@ fn json_length(source: &Source, label: &str, buffer: &mut Vec<u8>) -> Result<u32
 }
 
 fn cut(label: &str, length: u64) -> Error {
-    Error::data(format!("{label} is cut off inside its header, at byte {length}"))
-        .help("no row can be read: copy the file again")
+    Error::data(format!(
+        "{label} is cut off inside its header, at byte {length}"
+    ))
+    .help("no row can be read: copy the file again")
 }
 
 fn unreadable(label: &str, at: u64, e: &std::io::Error) -> Error {

@@ -43,7 +43,13 @@ pub const KEPT: &str = "kept";
 
 impl Section {
     fn new(kind: &str, lanes: u32, bits_per_position: u32, bytes_per_row: u32) -> Self {
-        Self { kind: kind.into(), lanes, bits_per_position, bytes_per_row, bytes_once: 0 }
+        Self {
+            kind: kind.into(),
+            lanes,
+            bits_per_position,
+            bytes_per_row,
+            bytes_once: 0,
+        }
     }
 
     /// Mean rows.
@@ -76,15 +82,19 @@ impl Section {
         if self == &expected {
             Ok(())
         } else {
-            Err(format!("section `{}` has other sizes than the model's shape gives", self.kind))
+            Err(format!(
+                "section `{}` has other sizes than the model's shape gives",
+                self.kind
+            ))
         }
     }
 
     /// The size law a known kind must have, as far as the header knows the shape.
     fn expected(&self, header: &Header) -> Option<Self> {
         let cache = || {
-            let values =
-                u64::from(header.layers?).checked_mul(header.kv_heads?.into())?.checked_mul(header.head_dim?.into())?;
+            let values = u64::from(header.layers?)
+                .checked_mul(header.kv_heads?.into())?
+                .checked_mul(header.head_dim?.into())?;
             values.checked_mul(2)?.try_into().ok()
         };
         match self.kind.as_str() {
@@ -135,7 +145,10 @@ mod tests {
     #[test]
     fn closed_form_equals_adding_row_by_row() {
         for bits in [0, 1, 8, 16, 24] {
-            let section = Section { bytes_once: 3, ..Section::new("x", 3, bits, 5) };
+            let section = Section {
+                bytes_once: 3,
+                ..Section::new("x", 3, bits, 5)
+            };
             for prompt in 0..20 {
                 let mut added = 0;
                 for t in 0..70 {

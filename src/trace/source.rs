@@ -34,7 +34,12 @@ impl Source {
     }
 
     /// The bytes `at..at + length`; `buffer` is used only for files. The caller has checked the range against `len`.
-    pub(crate) fn read<'a>(&'a self, at: u64, length: usize, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+    pub(crate) fn read<'a>(
+        &'a self,
+        at: u64,
+        length: usize,
+        buffer: &'a mut Vec<u8>,
+    ) -> io::Result<&'a [u8]> {
         match self {
             Self::File(file, _) => {
                 buffer.resize(length, 0);
@@ -49,13 +54,15 @@ impl Source {
 
 /// Opens a regular file and its length; anything else is a path that cannot be used.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, u64)> {
-    let cannot = |e: &dyn std::fmt::Display| Error::usage(format!("cannot open {}: {e}", path.display()));
+    let cannot =
+        |e: &dyn std::fmt::Display| Error::usage(format!("cannot open {}: {e}", path.display()));
     let file = File::open(path).map_err(|e| cannot(&e).help("check the path"))?;
     let meta = file.metadata().map_err(|e| cannot(&e))?;
     if meta.is_file() {
         Ok((file, meta.len()))
     } else {
-        Err(cannot(&"it is not a regular file").help("traces are read by position: save a pipe to a file first"))
+        Err(cannot(&"it is not a regular file")
+            .help("traces are read by position: save a pipe to a file first"))
     }
 }
 

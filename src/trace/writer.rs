@@ -161,7 +161,9 @@ impl TraceWriter {
         }
         let most = self.sections.iter().map(|s| s.rows).max().unwrap_or(0);
         if self.sections.iter().any(|s| s.rows + 1 < most) || most > full {
-            return Err(Error::internal("trace writer: sections of one row must be pushed together"));
+            return Err(Error::internal(
+                "trace writer: sections of one row must be pushed together",
+            ));
         }
         Ok(())
     }
@@ -196,11 +198,20 @@ impl TraceWriter {
     /// Internal if a section lacks a row; data if `planned_rows` was missed; usage if the file cannot be written.
     pub fn finish(mut self) -> Result<()> {
         let rows = self.rows();
-        if self.sections.iter().any(|s| s.rows != self.sections[0].rows) {
-            return Err(Error::internal("trace writer: a section lacks the last row"));
+        if self
+            .sections
+            .iter()
+            .any(|s| s.rows != self.sections[0].rows)
+        {
+            return Err(Error::internal(
+                "trace writer: a section lacks the last row",
+            ));
         }
         if let Some(planned) = self.header.planned_rows.filter(|p| *p != rows) {
-            return Err(Error::data(format!("{}: {planned} rows were announced and {rows} came", self.path.display())));
+            return Err(Error::data(format!(
+                "{}: {planned} rows were announced and {rows} came",
+                self.path.display()
+            )));
         }
         if self.sections[0].rows > 0 {
             self.flush()?;
@@ -210,7 +221,9 @@ impl TraceWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|e| beside::cannot_write(&self.path, &e))
+        self.file
+            .write_all(bytes)
+            .map_err(|e| beside::cannot_write(&self.path, &e))
     }
 
     fn skip_empty_once(&mut self) {
@@ -219,9 +232,9 @@ impl TraceWriter {
     }
 
     fn section(&self, kind: &str) -> Result<usize> {
-        self.header
-            .section(kind)
-            .ok_or_else(|| Error::internal(format!("trace writer: no section `{kind}` was declared")))
+        self.header.section(kind).ok_or_else(|| {
+            Error::internal(format!("trace writer: no section `{kind}` was declared"))
+        })
     }
 
     fn wrong(&self, section: usize, t: u32, bytes: usize) -> Error {
