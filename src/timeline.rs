@@ -85,40 +85,6 @@ impl Timeline {
         self.intervals.last().is_some_and(|i| i.tokens[3] > 0.0)
     }
 
-    /// Mean tokens in T0..T3 over steps.
-    pub fn tokens_mean(&self) -> [f64; 4] {
-        let mut sums = [0.0; 4];
-        let ends = self
-            .intervals
-            .iter()
-            .skip(1)
-            .map(|i| i.first_step)
-            .chain([self.steps]);
-        for (i, end) in self.intervals.iter().zip(ends) {
-            let n = f64::from(end - i.first_step);
-            for (sum, tokens) in sums.iter_mut().zip(i.tokens) {
-                *sum += n * tokens;
-            }
-            // The interval's own tokens come one by one: 0 + 1 + .. + (n - 1).
-            sums[0] += n * (n - 1.0) / 2.0;
-        }
-        sums.map(|s| s / f64::from(self.steps.max(1)))
-    }
-
-    /// Mean mass on T0..T3 over steps, where rows were replayed.
-    pub fn mass_mean(&self) -> Option<[f64; 4]> {
-        if self.mass.is_empty() {
-            return None;
-        }
-        let mut sums = [0.0; 4];
-        for mass in &self.mass {
-            for (sum, m) in sums.iter_mut().zip(mass) {
-                *sum += f64::from(*m);
-            }
-        }
-        Some(sums.map(|s| s / self.mass.len() as f64))
-    }
-
     /// Index of the interval that holds at `step`.
     pub fn interval_at(&self, step: u32) -> usize {
         self.intervals

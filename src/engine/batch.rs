@@ -419,7 +419,7 @@ impl<'a> Engine<'a> {
                 .timeline
                 .intervals
                 .get(r.at + 1)
-                .filter(|i| i.first_step == r.done)
+                .filter(|i| i.first_step == r.done && r.done < job.request.output)
             {
                 r.at += 1;
                 r.tiers = next.tokens;

@@ -250,7 +250,7 @@ fn lockstep(way: &Way, case: &Case, full: &Arc<Run>) -> Result<(Outcome, bool, O
         case.scenario.batch
     };
     if way.how == How::Static {
-        let run = if whole && case.spec.is_full() {
+        let run = if whole && case.spec.name() == "full" {
             Run::clone(full)
         } else {
             case.run()?
@@ -320,11 +320,10 @@ fn staggered(way: &Way, traces: &Traces) -> Result<Staggered> {
     };
     let memory = run.peak.hbm.total() <= case.ledger.pool() || way.how != How::Static;
     let decode = run.makespan.saturating_sub(run.prefill).secs();
-    let mut steps = run.steps.clone();
     Ok(Staggered {
         fits: memory && run.preemptions == 0,
         output_tokens_per_s: memory.then(|| run.tokens as f64 / decode),
-        tpot_p99_s: crate::stats::percentile(&mut steps, 0.99).map(crate::units::Ps::secs),
+        tpot_p99_s: outcome::p99(&run),
         preemptions: run.preemptions,
     })
 }

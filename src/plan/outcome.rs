@@ -4,13 +4,13 @@ use crate::engine::{Peak, Run};
 use crate::hardware::{Quantity, Value};
 use crate::metrics::{
     Assumption, Engine, Memory, Moves, OUTCOME_SCHEMA, Outcome, Quality, StepParts, Throughput,
-    TierUse, Tiers, TraceUse, Traffic,
+    Tiers, TraceUse, Traffic,
 };
-use crate::replay::quality;
+use crate::replay::Quality as Mass;
 use crate::scenario::Occupancy;
 use crate::stats;
 use crate::timeline::Timeline;
-use crate::units::{Bytes, Ps};
+use crate::units::Bytes;
 
 use super::run::{Case, Ran};
 
@@ -150,16 +150,21 @@ fn throughput(_prompt: u32, run: &Run, full: &Run) -> Throughput {
             ..Throughput::default()
         };
     }
-    let mut steps: Vec<Ps> = run.steps.clone();
     Throughput {
         output_tokens_per_s: Some(run.tokens as f64 / decode(run)),
         at_end_tokens_per_s: Some(run.at_end),
         full_cache_output_tokens_per_s: Some(full.tokens as f64 / decode(full)),
         tpot_mean_s: Some(run.tpot_mean),
-        tpot_p99_s: stats::percentile(&mut steps, 0.99).map(Ps::secs),
+        tpot_p99_s: p99(run),
         prefill_s: Some(run.prefill.secs()),
         makespan_s: Some(run.makespan.secs()),
     }
+}
+
+/// 99th percentile over the steps of a run [s].
+pub fn p99(run: &Run) -> Option<f64> {
+    let mut steps: Vec<f64> = run.steps.iter().map(|s| s.secs()).collect();
+    stats::percentile(&mut steps, 0.99)
 }
 
 /// Mean step of the run with everything in HBM [s].
@@ -238,49 +243,31 @@ fn host_bound(case: &Case) -> &'static str {
     })
 }
 
+/// Mean over the timelines; the worst of them for p99 and max. Masses exist only where rows were replayed.
 fn quality_of(case: &Case) -> Quality {
-    let each: Vec<_> = case.timelines.iter().map(|t| quality::of(t)).collect();
+    let each: Vec<Mass> = case.timelines.iter().map(|t| Mass::of(t)).collect();
     let n = each.len().max(1) as f64;
-    let mean = |f: fn(&quality::Summary) -> Option<f64>| {
-        each.iter().map(f).sum::<Option<f64>>().map(|v| v / n)
-    };
-    let most = |f: fn(&quality::Summary) -> Option<f64>| {
-        each.iter()
-            .map(f)
-            .collect::<Option<Vec<_>>>()
-            .map(|v| v.into_iter().fold(0.0, f64::max))
-    };
-    let max = most(|q| q.destroyed_mass_max);
+    let recorded = case.timelines.iter().all(|t| !t.mass.is_empty());
+    let worst = |f: fn(&Mass) -> f64| recorded.then(|| each.iter().map(f).fold(0.0, f64::max));
     Quality {
         destroyed_share: each.iter().map(|q| q.destroyed_share).sum::<f64>() / n,
-        destroyed_mass_mean: mean(|q| q.destroyed_mass_mean),
-        destroyed_mass_p99: most(|q| q.destroyed_mass_p99),
-        destroyed_mass_max: max,
-        output_error_bound: max.map(|m| 2.0 * m),
+        destroyed_mass_mean: recorded.then(|| each.iter().map(|q| q.destroyed.mean).sum::<f64>() / n),
+        destroyed_mass_p99: worst(|q| q.destroyed.p99),
+        destroyed_mass_max: worst(|q| q.destroyed.max),
+        output_error_bound: worst(|q| q.error_bound_max),
     }
 }
 
 fn tiers(timelines: &[std::sync::Arc<Timeline>]) -> Tiers {
     let mut out = Tiers::default();
     let n = timelines.len() as f64;
+    let recorded = timelines.iter().all(|t| !t.mass.is_empty());
     for t in timelines {
-        let (means, ends) = (t.tokens_mean(), t.tokens_at(t.steps.saturating_sub(1)));
-        let mass = t.mass_mean();
-        for (i, tier) in [&mut out.t0, &mut out.t1, &mut out.t2, &mut out.t3]
-            .into_iter()
-            .enumerate()
-        {
+        let (means, ends, mass) = (t.tokens_mean(), t.tokens_end(), t.mass_mean());
+        for (i, tier) in [&mut out.t0, &mut out.t1, &mut out.t2, &mut out.t3].into_iter().enumerate() {
             tier.tokens_mean += means[i] / n;
             tier.tokens_end += ends[i] / n;
-            tier.mass_mean = mass.map(|m| tier.mass_mean.unwrap_or(0.0) + m[i] / n);
-        }
-    }
-    if timelines.iter().any(|t| t.mass.is_empty()) {
-        for tier in [&mut out.t0, &mut out.t1, &mut out.t2, &mut out.t3] {
-            *tier = TierUse {
-                mass_mean: None,
-                ..tier.clone()
-            };
+            tier.mass_mean = recorded.then(|| tier.mass_mean.unwrap_or(0.0) + mass[i] / n);
         }
     }
     out

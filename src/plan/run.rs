@@ -6,19 +6,19 @@
 
 use std::sync::Arc;
 
-use crate::catalog;
 use crate::deploy::Deployment;
 use crate::engine::audit::Audit;
 use crate::engine::{Engine, Job, Run, Setup, Unwatched};
 use crate::error::{Cause, Error, Result};
 use crate::memory::{Held, Ledger};
 use crate::metrics::Outcome;
-use crate::policy::{self, Hbm, PolicySpec};
+use crate::policy::four_tier::Hbm;
+use crate::policy::{self, PolicySpec};
 use crate::replay;
 use crate::scenario::{Occupancy, Phase, Scenario, TraceRef};
 use crate::service::Prepared;
 use crate::timeline::Timeline;
-use crate::trace::{Rows, TraceReader};
+use crate::trace::{self, TraceReader};
 use crate::workload::{self, Request};
 
 use super::{changes, outcome};
@@ -70,7 +70,7 @@ pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
 pub fn open(trace: &TraceRef) -> Result<Vec<Arc<TraceReader>>> {
     match trace {
         TraceRef::None => Ok(Vec::new()),
-        TraceRef::Embedded => Ok(vec![Arc::new(catalog::default_trace()?)]),
+        TraceRef::Embedded => Ok(vec![Arc::new(trace::default_trace()?)]),
         TraceRef::Paths(paths) => paths
             .iter()
             .map(|p| TraceReader::open(p).map(Arc::new))
@@ -150,7 +150,7 @@ impl Case {
         paged: bool,
     ) -> Result<Run> {
         let s = &self.scenario;
-        let interval = self.spec.interval();
+        let interval = self.spec.interval().unwrap_or(1);
         let phases = match s.phase {
             Phase::Seeded => workload::retier_phases(s.batch, interval, s.seed),
             Phase::Lockstep => vec![0; s.batch as usize],
@@ -198,25 +198,13 @@ fn full_timeline(s: &Scenario) -> Result<Arc<Timeline>> {
     )?))
 }
 
-fn timelines(
-    s: &Scenario,
-    spec: &PolicySpec,
-    traces: &[Arc<TraceReader>],
-) -> Result<Vec<Arc<Timeline>>> {
-    if traces.is_empty() {
-        return Ok(vec![Arc::new(replay::by_length(spec, s.prompt, s.output)?)]);
-    }
-    traces
-        .iter()
-        .map(|t| {
-            Ok(Arc::new(replay::extended(
-                t.as_ref(),
-                spec,
-                s.prompt,
-                s.output,
-            )?))
-        })
-        .collect()
+fn timelines(s: &Scenario, spec: &PolicySpec, traces: &[Arc<TraceReader>]) -> Result<Vec<Arc<Timeline>>> {
+    let replayed = match traces {
+        [] => vec![replay::by_length(spec, s.prompt, s.output)?],
+        some => some.iter().map(|t| replay::extended(t.as_ref(), spec, s.prompt, s.output)).collect::<Result<_>>()?,
+    };
+    let never_moves = spec.never_moves(s.prompt);
+    Ok(replayed.into_iter().map(|t| Arc::new(Timeline { never_moves, ..t })).collect())
 }
 
 /// Turns `hbm=fit` and `hbm=SIZE` into tokens per request.
@@ -292,21 +280,13 @@ pub fn peak_bytes(ledger: &Ledger, timeline: &Timeline, requests: &[Request]) ->
         .fold(0.0, f64::max)
 }
 
-/// Last step and tokens of each interval.
+/// Last step and tokens of each interval in which a step runs.
 fn interval_ends(t: &Timeline) -> Vec<(u32, [f64; 4])> {
-    let lasts = t
-        .intervals
-        .iter()
-        .skip(1)
-        .map(|i| i.first_step - 1)
-        .chain([t.steps.saturating_sub(1)]);
-    t.intervals
-        .iter()
-        .zip(lasts)
-        .map(|(i, last)| {
-            let mut tokens = i.tokens;
-            tokens[0] += f64::from(last - i.first_step);
-            (last, tokens)
+    (0..t.intervals.len())
+        .filter(|i| t.steps_of(*i) > 0)
+        .map(|i| {
+            let last = t.intervals[i].first_step + t.steps_of(i) - 1;
+            (last, t.tokens_at(last))
         })
         .collect()
 }
