@@ -103,7 +103,7 @@ impl Ledger {
                     .map(|c| c.kv_token)
                     .fold(0.0, f64::max),
             page: f64::from(d.runtime.page_tokens),
-            depth: f64::from(d.depth),
+            depth: f64::from(d.depth).min(prepared.order.len() as f64),
             t1: d.t1,
             spare_pages: if d.compact == Compact::Retier {
                 1.0
@@ -137,44 +137,39 @@ impl Ledger {
         })
     }
 
+    /// KV bytes of the layers with a window, which always stay in HBM.
+    pub fn windowed_bytes(&self, held: &Held) -> f64 {
+        self.windowed.iter().zip(&held.windowed).filter_map(|(c, n)| c.map(|(b, _)| b * n)).sum()
+    }
+
     /// HBM in use for KV and staging while `held` is live. `spilled` says that compaction is at work (its spare page a
     /// sequence counts).
     pub fn instant(&self, held: &Held, spilled: bool) -> Instant {
-        let windowed: f64 = self
-            .windowed
-            .iter()
-            .zip(&held.windowed)
-            .filter_map(|(c, n)| c.map(|(b, _)| b * n))
-            .sum();
         let spare = if spilled {
             self.spare_pages * self.page * held.sequences * self.kv_token
         } else {
             0.0
         };
         Instant {
-            kv_t0: self.kv_token * held.tiers[0] + windowed + spare,
+            kv_t0: self.kv_token * held.tiers[0] + self.windowed_bytes(held) + spare,
             staging: self.staging(held.tiers[1], held.tiers[2]),
         }
     }
 
-    /// Staging that `t1` and `t2` tokens need in HBM during the step: T2 is dequantised on arrival, so it stages at
-    /// full size beside its own bytes.
+    /// Staging that `t1` and `t2` tokens need in HBM during a step: `depth` layers of what streams, T2 at its own size
+    /// and dequantised beside it; and the whole buffer of `staged`.
     pub fn staging(&self, t1: f64, t2: f64) -> f64 {
-        let layers = self.depth
-            * (self.layer_token * (t1 + t2)
-                + self.layer_token * t2 * self.t2_token / self.kv_token.max(1.0));
         let all = self.kv_token * t1 + self.t2_token * t2;
+        if all <= 0.0 {
+            return 0.0;
+        }
+        let layers = self.depth * self.layer_token * (t1 + t2 + t2 * self.t2_token / self.kv_token);
         match self.t1 {
             T1Mode::HostAttention => 0.0,
-            T1Mode::Stream => layers.min(2.0 * self.kv_token * (t1 + t2)),
+            T1Mode::Stream => layers,
             T1Mode::Staged(buffer) => {
                 let resident = buffer.map_or(all, |b| b.as_f64().min(all));
-                resident
-                    + if all > resident {
-                        layers * (all - resident) / all
-                    } else {
-                        0.0
-                    }
+                resident + layers * (all - resident) / all
             }
         }
     }

@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::running::{RunningSet, Totals, charge};
 use super::{Burst, Event, EventQueue, Observer, StepFact, StepTimes, Stepper};
-use crate::deploy::Compact;
+use crate::deploy::{Compact, WriteBack};
 use crate::error::{Error, Result};
 use crate::memory::{Held, Instant, Ledger};
 use crate::service::Prepared;
@@ -113,25 +114,13 @@ pub struct Sums {
     pub collective_s: f64,
 }
 
-/// One running sequence.
-#[derive(Clone, Debug)]
-struct Running {
-    job: u32,
-    /// Decode steps done.
-    done: u32,
-    /// Interval of its timeline that holds now.
-    at: usize,
-    /// Tokens in T0..T3 for the coming step.
-    tiers: [f64; 4],
-}
-
 /// The engine of one run.
 pub struct Engine<'a> {
     setup: Setup<'a>,
     stepper: Stepper<'a>,
     queue: EventQueue,
     waiting: VecDeque<(u32, u32, bool)>,
-    running: Vec<Running>,
+    running: RunningSet,
     held: Held,
     ring: Vec<Burst>,
     ring_at: usize,
@@ -161,7 +150,7 @@ impl<'a> Engine<'a> {
             stepper: Stepper::new(setup.prepared),
             queue: EventQueue::default(),
             waiting: VecDeque::new(),
-            running: Vec::new(),
+            running: RunningSet::default(),
             held: Held {
                 windowed,
                 ..Held::default()
@@ -211,31 +200,65 @@ impl<'a> Engine<'a> {
                 Ok(begin.then_some((now, Event::StepBegin)))
             }
             Event::StepBegin => {
-                self.preempt(now);
-                let start = self.admit(now);
-                if self.running.is_empty() {
+                let start = self.turn(now);
+                if self.running.len() == 0 {
                     self.idle = true;
                     return Ok(None);
                 }
-                let end = self.step(start, observer)?;
-                self.retire(end);
-                let over = self.setup.respawn && self.out.tokens >= self.wanted;
-                Ok((!over).then_some((end, Event::StepBegin)))
+                let end = self.steps(start, observer)?;
+                Ok((!self.over()).then_some((end, Event::StepBegin)))
             }
         }
     }
 
+    /// Who runs from `now` on; returns when their prefill is done.
+    fn turn(&mut self, now: Ps) -> Ps {
+        self.preempt();
+        let start = self.admit(now);
+        self.running.settle(&self.setup.jobs, self.page());
+        start
+    }
+
+    /// Steps from `start` on until somebody changes; returns the end of the last. Quiet steps need no event of their own:
+    /// only an arrival could come between, and it would find nobody admitted before the next change anyway unless the
+    /// batch has room, so with requests still to arrive every step is a turn.
+    fn steps(&mut self, start: Ps, observer: &mut dyn Observer) -> Result<Ps> {
+        let mut end = self.step(start, observer)?;
+        while !self.running.advance() {
+            if !self.queue.is_empty() || self.over() {
+                break;
+            }
+            self.out.events += 1;
+            end = self.step(end, observer)?;
+        }
+        self.sync(end);
+        Ok(end)
+    }
+
+    /// Whether a steady state was watched for long enough.
+    fn over(&self) -> bool {
+        self.setup.respawn && self.out.tokens >= self.wanted
+    }
+
+    /// Page size, where pages matter.
+    fn page(&self) -> Option<u32> {
+        self.setup.paged.then(|| self.setup.prepared.deployment.runtime.page_tokens.max(1))
+    }
+
+    /// Bytes of the pages of the coming step.
+    fn used(&self) -> f64 {
+        self.running.list().iter().map(|r| self.pages(r.job, r.done)).sum()
+    }
+
     /// Preempts the latest running requests until the pages of the next step fit.
-    fn preempt(&mut self, _now: Ps) {
+    fn preempt(&mut self) {
         if !self.setup.paged {
             return;
         }
         let pool = self.setup.ledger.pool();
-        let mut used: f64 = self.running.iter().map(|r| self.pages(r.job, r.done)).sum();
+        let mut used = self.used();
         while used > pool && self.running.len() > 1 {
-            let Some(last) = self.running.pop() else {
-                break;
-            };
+            let Some(last) = self.running.pop() else { break };
             used -= self.pages(last.job, last.done);
             self.waiting.push_front((last.job, last.done, true));
             self.out.preemptions += 1;
@@ -253,18 +276,10 @@ impl<'a> Engine<'a> {
 
     /// Admits waiting requests in order while they fit; returns when their prefill is done.
     fn admit(&mut self, now: Ps) -> Ps {
-        let mut used: f64 = if self.setup.paged {
-            self.running.iter().map(|r| self.pages(r.job, r.done)).sum()
-        } else {
-            0.0
-        };
+        let mut used = if self.setup.paged { self.used() } else { 0.0 };
         let (mut fresh, mut again) = (Vec::new(), Vec::new());
         while let Some(&(job, done, preempted)) = self.waiting.front() {
-            let need = if self.setup.paged {
-                self.pages(job, done)
-            } else {
-                0.0
-            };
+            let need = if self.setup.paged { self.pages(job, done) } else { 0.0 };
             let full = self.running.len() >= self.setup.max_running as usize;
             if full || self.setup.paged && used + need > self.setup.ledger.pool() {
                 break;
@@ -272,195 +287,90 @@ impl<'a> Engine<'a> {
             used += need;
             self.waiting.pop_front();
             let prompt = self.setup.jobs[job as usize].request.prompt;
-            if preempted {
-                again.push((0, prompt + done))
-            } else {
-                fresh.push((0, prompt + done))
-            }
-            self.join(job, done);
+            if preempted { &mut again } else { &mut fresh }.push((0, prompt + done));
+            self.running.join(job, done, &self.setup.jobs, !self.setup.respawn);
         }
-        let (first, recompute) = (
-            Ps::from_secs(self.setup.prepared.prefill(&fresh)),
-            Ps::from_secs(self.setup.prepared.prefill(&again)),
-        );
+        self.prefill(now, &fresh, &again)
+    }
+
+    /// Prefills the newly admitted; returns when decoding may go on.
+    fn prefill(&mut self, now: Ps, fresh: &[(u32, u32)], again: &[(u32, u32)]) -> Ps {
+        if fresh.is_empty() && again.is_empty() {
+            return now;
+        }
+        let first = Ps::from_secs(self.setup.prepared.prefill(fresh));
+        let recompute = Ps::from_secs(self.setup.prepared.prefill(again));
         self.out.prefill += first;
         self.out.recompute += recompute;
         let start = now + first + recompute;
-        for r in &self.running {
+        for r in self.running.list() {
             self.began[r.job as usize].get_or_insert(start);
         }
         start
-    }
-
-    /// Puts a request among the running, in arrival order.
-    fn join(&mut self, job: u32, done: u32) {
-        let timeline = &self.setup.jobs[job as usize].timeline;
-        let at = timeline.interval_at(done);
-        let running = Running {
-            job,
-            done,
-            at,
-            tiers: timeline.tokens_at(done),
-        };
-        let place = if self.setup.respawn {
-            self.running.len()
-        } else {
-            self.running.partition_point(|r| r.job < job)
-        };
-        self.running.insert(place, running);
     }
 
     /// One step that begins at `start`; returns its end.
     fn step(&mut self, start: Ps, observer: &mut dyn Observer) -> Result<Ps> {
         let burst = std::mem::take(&mut self.ring[self.ring_at]);
         self.ring_at = (self.ring_at + 1) % RING;
-        self.gather();
+        self.running.hold(&mut self.held, &self.setup.prepared.classes, &self.setup.jobs);
         let m = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
-        let spilling = self.running.iter().filter(|r| self.spills(r)).count() as f64;
-        let times = self.stepper.step(start, m, &self.held, &burst, spilling);
-        let instant = self.account(&times, spilling > 0.0);
-        let destroyed = self.running.iter().map(|r| r.tiers[3]).sum();
-        let appended = self.running.iter().map(|r| self.length(r)).sum();
-        observer.step(&StepFact {
-            times: &times,
-            held: &self.held,
-            destroyed,
-            appended,
-            instant,
-        })?;
+        let totals = *self.running.totals();
+        let times = self.stepper.step(start, m, &self.held, &burst, totals.spilling);
+        let instant = self.account(&times, &totals);
+        let (destroyed, appended) = (totals.tiers[3], totals.length);
+        observer.step(&StepFact { times: &times, held: &self.held, destroyed, appended, instant })?;
         self.out.steps.push(times.end - start);
         self.out.tokens += u64::from(m);
         self.out.makespan = times.end;
-        self.out.at_end = f64::from(m) / (times.end - start).secs();
         Ok(times.end)
     }
 
-    fn spills(&self, r: &Running) -> bool {
-        self.setup.jobs[r.job as usize].timeline.spills()
-    }
-
-    /// Positions of a running sequence during the coming step.
-    fn length(&self, r: &Running) -> f64 {
-        f64::from(self.setup.jobs[r.job as usize].request.prompt) + f64::from(r.done) + 1.0
-    }
-
-    /// Sums the running sequences' tokens by tier and by windowed class.
-    fn gather(&mut self) {
-        let mut tiers = [0.0; 3];
-        for r in &self.running {
-            for (sum, n) in tiers.iter_mut().zip(r.tiers) {
-                *sum += n;
-            }
-        }
-        self.held.sequences = self.running.len() as f64;
-        self.held.tiers = tiers;
-        for (i, class) in self.setup.prepared.classes.iter().enumerate() {
-            if let Some(w) = class.window {
-                self.held.windowed[i] = self
-                    .running
-                    .iter()
-                    .map(|r| self.length(r).min(f64::from(w)))
-                    .sum();
-            }
-        }
-    }
-
     /// Adds the step to the sums and the peaks.
-    fn account(&mut self, times: &StepTimes, spilled: bool) -> Instant {
+    fn account(&mut self, times: &StepTimes, totals: &Totals) -> Instant {
         let ledger = self.setup.ledger;
-        let instant = ledger.instant(&self.held, spilled);
+        let instant = ledger.instant(&self.held, totals.spilling > 0.0);
         let peak = &mut self.out.peak;
         if instant.total() > peak.hbm.total() {
             peak.hbm = instant;
-            peak.destroyed = ledger.kv_token * self.running.iter().map(|r| r.tiers[3]).sum::<f64>();
+            peak.destroyed = ledger.kv_token * totals.tiers[3];
         }
-        let full: f64 = self
-            .running
-            .iter()
-            .map(|r| ledger.sequence_bytes(self.length(r)))
-            .sum();
-        let ddr: f64 = self.running.iter().map(|r| self.host_bytes(r)).sum();
-        let peak = &mut self.out.peak;
-        peak.full = peak.full.max(full);
+        // Host memory: T1 and T2, and with write-through T0's copies of what may move.
+        let copied = if self.setup.prepared.deployment.write_back == WriteBack::Through { totals.copied } else { 0.0 };
+        let ddr = ledger.kv_token * (totals.tiers[1] + copied.max(0.0)) + ledger.t2_token * totals.tiers[2];
+        peak.full = peak.full.max(ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held));
         peak.ddr = peak.ddr.max(ddr);
         peak.t1 = peak.t1.max(times.t1_bytes);
-        self.out
-            .sums
-            .add(times, self.stepper.cost(), self.setup.prepared);
+        self.out.sums.add(times, self.stepper.cost(), self.setup.prepared);
         instant
     }
 
-    /// Host memory of one sequence: T1 and T2, and with write-through T0's copies of all but the prompt.
-    fn host_bytes(&self, r: &Running) -> f64 {
-        let job = &self.setup.jobs[r.job as usize];
-        if !job.timeline.spills() {
-            return 0.0;
-        }
-        let copies = match self.setup.prepared.deployment.write_back {
-            crate::deploy::WriteBack::Through => {
-                (r.tiers[0] - f64::from(job.timeline.never_moves)).max(0.0)
-            }
-            crate::deploy::WriteBack::AtDemotion => 0.0,
-        };
-        self.setup.ledger.kv_token * (r.tiers[1] + copies) + self.setup.ledger.t2_token * r.tiers[2]
-    }
-
-    /// Moves every running sequence to its next step and retires those that are done.
-    fn retire(&mut self, end: Ps) {
+    /// Brings everybody up to date at `end`: decisions that now hold, and who is done.
+    fn sync(&mut self, end: Ps) {
         let compact = self.setup.prepared.deployment.compact == Compact::Retier;
-        let jobs = &self.setup.jobs;
         let (ring, ring_at) = (&mut self.ring, self.ring_at);
-        let mut over = 0;
-        for r in &mut self.running {
-            let job = &jobs[r.job as usize];
-            r.done += 1;
-            r.tiers[0] += 1.0;
-            if let Some(next) = job
-                .timeline
-                .intervals
-                .get(r.at + 1)
-                .filter(|i| i.first_step == r.done && r.done < job.request.output)
-            {
-                r.at += 1;
-                r.tiers = next.tokens;
-                let slot = (ring_at + job.phase as usize) % RING;
-                charge(&mut ring[slot], next, job, compact);
-            }
-            over += u32::from(r.done >= job.request.output);
+        self.running.sync(&self.setup.jobs, |job, next| {
+            charge(&mut ring[(ring_at + job.phase as usize) % RING], next, job, compact);
+        });
+        let m = self.running.len() as f64;
+        let done = self.running.take_done(&self.setup.jobs);
+        if !done.is_empty() {
+            self.out.at_end = m / self.out.steps.last().map_or(f64::INFINITY, |s| s.secs());
         }
-        if over > 0 {
-            self.finish(end);
-        }
-    }
-
-    fn finish(&mut self, end: Ps) {
-        let jobs = &self.setup.jobs;
-        let (done, going): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
-            .into_iter()
-            .partition(|r| r.done >= jobs[r.job as usize].request.output);
-        self.running = going;
         for r in done {
-            let request = jobs[r.job as usize].request;
-            let steps = f64::from(request.output - request.generated.min(request.output - 1));
-            let began = self.began[r.job as usize].take().unwrap_or(Ps::ZERO);
-            self.tpot_sum += end.saturating_sub(began).secs() / steps;
-            self.finished += 1;
-            if self.setup.respawn {
-                self.waiting.push_back((r.job, 0, false));
-            }
+            self.finish(r.job, end);
         }
     }
-}
 
-/// Adds the moves of one sequence's decision to the burst of its step.
-fn charge(burst: &mut Burst, next: &crate::timeline::Interval, job: &Job, compact: bool) {
-    let moved = next.promoted + next.demoted + next.compressed + next.destroyed;
-    burst.promoted += next.promoted;
-    burst.demoted += next.demoted + next.compressed;
-    burst.runs += next.moved_runs;
-    burst.sequences += f64::from(u8::from(next.tokens[1] + next.tokens[2] > 0.0));
-    if compact && moved > 0.0 {
-        burst.compacted += (next.tokens[0] - f64::from(job.timeline.never_moves)).max(0.0);
+    fn finish(&mut self, job: u32, end: Ps) {
+        let request = self.setup.jobs[job as usize].request;
+        let steps = f64::from(request.output - request.generated.min(request.output - 1));
+        let began = self.began[job as usize].take().unwrap_or(Ps::ZERO);
+        self.tpot_sum += end.saturating_sub(began).secs() / steps;
+        self.finished += 1;
+        if self.setup.respawn {
+            self.waiting.push_back((job, 0, false));
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod batch;
 mod event;
 mod pipeline;
 mod queue;
+mod running;
 mod step;
 
 pub use batch::{Engine, Job, Peak, Run, Setup};

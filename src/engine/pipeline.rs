@@ -66,6 +66,12 @@ impl Pipeline {
         out
     }
 
+    /// As [`Pipeline::pass`] when no layer has a transfer: `counts[i]` layers of class i, in any order.
+    pub fn pass_still(start: Ps, counts: impl Iterator<Item = u32>, layers: &[LayerTimes]) -> Passed {
+        let compute = counts.zip(layers).map(|(n, l)| l.compute * u64::from(n)).sum();
+        Passed { end: start + compute, compute, waited: Ps::ZERO }
+    }
+
     /// A re-tier at `at` makes `share` of the prefetched T1 stale: that share of the link's lead is lost.
     pub fn drain(&mut self, share: f64, at: Ps) {
         let lead = at.saturating_sub(self.link_free);

@@ -43,6 +43,11 @@ impl EventQueue {
         Some((at, event))
     }
 
+    /// Whether nothing is scheduled.
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
     /// Events scheduled so far.
     pub fn scheduled(&self) -> u64 {
         self.scheduled

@@ -226,7 +226,12 @@ impl<'a> Stepper<'a> {
 
     fn run_overlapped(&mut self, drained: f64, down: f64, out: &mut StepTimes) {
         self.pipeline.drain(drained, out.begin + out.retier);
-        let passed = self.pipeline.pass(out.begin + out.gap + out.retier, &self.prepared.order, &self.layers);
+        let start = out.begin + out.gap + out.retier;
+        let passed = if out.h2d_busy > Ps::ZERO {
+            self.pipeline.pass(start, &self.prepared.order, &self.layers)
+        } else {
+            Pipeline::pass_still(start, self.prepared.classes.iter().map(|c| c.count), &self.layers)
+        };
         let head = Ps::from_secs(self.cost.head);
         let end = passed.end + head;
         // The write-back of the step before must be down by now.
