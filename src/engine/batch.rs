@@ -87,6 +87,36 @@ pub struct Run {
     pub events: u64,
 }
 
+impl Run {
+    /// This run, then `next` after it, as rounds of a smaller batch follow each other.
+    pub fn then(&mut self, next: &Self) {
+        let requests = |r: &Self| r.tokens as f64;
+        let weighted = self.tpot_mean * requests(self) + next.tpot_mean * requests(next);
+        self.tpot_mean = weighted / (requests(self) + requests(next)).max(1.0);
+        self.steps.extend(&next.steps);
+        self.tokens += next.tokens;
+        self.makespan += next.makespan;
+        self.prefill += next.prefill;
+        self.recompute += next.recompute;
+        self.at_end = next.at_end;
+        self.preemptions += next.preemptions;
+        self.events += next.events;
+        self.sums.join(&next.sums);
+        self.peak.join(&next.peak);
+    }
+}
+
+impl Peak {
+    fn join(&mut self, next: &Self) {
+        if next.hbm.total() > self.hbm.total() {
+            (self.hbm, self.destroyed) = (next.hbm, next.destroyed);
+        }
+        self.full = self.full.max(next.full);
+        self.ddr = self.ddr.max(next.ddr);
+        self.t1 = self.t1.max(next.t1);
+    }
+}
+
 /// Sums over steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
@@ -375,6 +405,20 @@ impl<'a> Engine<'a> {
 }
 
 impl Sums {
+    fn join(&mut self, next: &Self) {
+        self.h2d_bytes += next.h2d_bytes;
+        self.d2h_bytes += next.d2h_bytes;
+        self.h2d_busy += next.h2d_busy;
+        self.exposed += next.exposed;
+        self.exposed_host += next.exposed_host;
+        self.retier += next.retier;
+        self.gap += next.gap;
+        self.attention_s += next.attention_s;
+        self.linear_s += next.linear_s;
+        self.other_s += next.other_s;
+        self.collective_s += next.collective_s;
+    }
+
     fn add(&mut self, t: &StepTimes, cost: &crate::service::BatchCost, prepared: &Prepared) {
         self.h2d_bytes += t.h2d_bytes;
         self.d2h_bytes += t.d2h_bytes;

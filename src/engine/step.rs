@@ -61,6 +61,8 @@ pub struct StepTimes {
 pub struct Stepper<'a> {
     prepared: &'a Prepared,
     cost: BatchCost,
+    gap: Ps,
+    head: Ps,
     layers: Vec<LayerTimes>,
     pipeline: Pipeline,
     down_free: Ps,
@@ -79,6 +81,8 @@ impl<'a> Stepper<'a> {
         Self {
             prepared,
             cost: prepared.batch(1),
+            gap: Ps::ZERO,
+            head: Ps::ZERO,
             layers: vec![LayerTimes::default(); prepared.classes.len()],
             pipeline: Pipeline::new(depth),
             down_free: Ps::ZERO,
@@ -97,12 +101,10 @@ impl<'a> Stepper<'a> {
         burst: &Burst,
         written: f64,
     ) -> StepTimes {
-        if self.cost.m != m {
-            self.cost = self.prepared.batch(m);
-        }
+        self.size(m);
         let mut out = StepTimes {
             begin,
-            gap: Ps::from_secs(self.cost.gap),
+            gap: self.gap,
             ..StepTimes::default()
         };
         let down = self.write_back(burst, written, &mut out);
@@ -119,6 +121,15 @@ impl<'a> Stepper<'a> {
             Overlap::Layer => self.run_overlapped(share, down, &mut out),
         }
         out
+    }
+
+    /// Takes up the costs of a batch of `m`.
+    fn size(&mut self, m: u32) {
+        if self.cost.m != m || self.gap == Ps::ZERO {
+            self.cost = self.prepared.batch(m);
+            self.gap = Ps::from_secs(self.cost.gap);
+            self.head = Ps::from_secs(self.cost.head);
+        }
     }
 
     /// Seconds the write-back of this step keeps the downward link busy.
@@ -213,7 +224,7 @@ impl<'a> Stepper<'a> {
 
     fn run_serial(&mut self, down: f64, out: &mut StepTimes) {
         let classes = &self.prepared.classes;
-        let head = Ps::from_secs(self.cost.head);
+        let head = self.head;
         out.compute = head
             + classes
                 .iter()
@@ -232,7 +243,7 @@ impl<'a> Stepper<'a> {
         } else {
             Pipeline::pass_still(start, self.prepared.classes.iter().map(|c| c.count), &self.layers)
         };
-        let head = Ps::from_secs(self.cost.head);
+        let head = self.head;
         let end = passed.end + head;
         // The write-back of the step before must be down by now.
         let late = self.down_free.saturating_sub(end);

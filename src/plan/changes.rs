@@ -6,7 +6,8 @@ use crate::model::layer::MatrixKind;
 use crate::model::{KvFormat, WeightFormat};
 use crate::scenario::Scenario;
 
-use super::run::{Case, peak_bytes, requests, with};
+use super::budget::peak_bytes;
+use super::run::{Case, requests, with};
 
 /// How many are named.
 const MOST: usize = 4;

@@ -8,12 +8,14 @@
 
 mod alternatives;
 pub mod answer;
+mod budget;
 mod changes;
 pub mod curve;
 mod outcome;
 mod quick;
 mod run;
 mod verdict;
+mod ways;
 
 use rayon::prelude::*;
 
