@@ -139,7 +139,11 @@ impl Ledger {
 
     /// KV bytes of the layers with a window, which always stay in HBM.
     pub fn windowed_bytes(&self, held: &Held) -> f64 {
-        self.windowed.iter().zip(&held.windowed).filter_map(|(c, n)| c.map(|(b, _)| b * n)).sum()
+        self.windowed
+            .iter()
+            .zip(&held.windowed)
+            .filter_map(|(c, n)| c.map(|(b, _)| b * n))
+            .sum()
     }
 
     /// HBM in use for KV and staging while `held` is live. `spilled` says that compaction is at work (its spare page a

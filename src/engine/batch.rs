@@ -12,7 +12,7 @@ use super::{Burst, Event, EventQueue, Observer, StepFact, StepTimes, Stepper};
 use crate::deploy::{Compact, WriteBack};
 use crate::error::{Error, Result};
 use crate::memory::{Held, Instant, Ledger};
-use crate::service::Prepared;
+use crate::service::{BatchCost, Prepared};
 use crate::timeline::Timeline;
 use crate::units::Ps;
 use crate::workload::Request;
@@ -272,12 +272,18 @@ impl<'a> Engine<'a> {
 
     /// Page size, where pages matter.
     fn page(&self) -> Option<u32> {
-        self.setup.paged.then(|| self.setup.prepared.deployment.runtime.page_tokens.max(1))
+        self.setup
+            .paged
+            .then(|| self.setup.prepared.deployment.runtime.page_tokens.max(1))
     }
 
     /// Bytes of the pages of the coming step.
     fn used(&self) -> f64 {
-        self.running.list().iter().map(|r| self.pages(r.job, r.done)).sum()
+        self.running
+            .list()
+            .iter()
+            .map(|r| self.pages(r.job, r.done))
+            .sum()
     }
 
     /// Preempts the latest running requests until the pages of the next step fit.
@@ -288,7 +294,9 @@ impl<'a> Engine<'a> {
         let pool = self.setup.ledger.pool();
         let mut used = self.used();
         while used > pool && self.running.len() > 1 {
-            let Some(last) = self.running.pop() else { break };
+            let Some(last) = self.running.pop() else {
+                break;
+            };
             used -= self.pages(last.job, last.done);
             self.waiting.push_front((last.job, last.done, true));
             self.out.preemptions += 1;
@@ -309,7 +317,11 @@ impl<'a> Engine<'a> {
         let mut used = if self.setup.paged { self.used() } else { 0.0 };
         let (mut fresh, mut again) = (Vec::new(), Vec::new());
         while let Some(&(job, done, preempted)) = self.waiting.front() {
-            let need = if self.setup.paged { self.pages(job, done) } else { 0.0 };
+            let need = if self.setup.paged {
+                self.pages(job, done)
+            } else {
+                0.0
+            };
             let full = self.running.len() >= self.setup.max_running as usize;
             if full || self.setup.paged && used + need > self.setup.ledger.pool() {
                 break;
@@ -318,7 +330,8 @@ impl<'a> Engine<'a> {
             self.waiting.pop_front();
             let prompt = self.setup.jobs[job as usize].request.prompt;
             if preempted { &mut again } else { &mut fresh }.push((0, prompt + done));
-            self.running.join(job, done, &self.setup.jobs, !self.setup.respawn);
+            self.running
+                .join(job, done, &self.setup.jobs, !self.setup.respawn);
         }
         self.prefill(now, &fresh, &again)
     }
@@ -343,13 +356,25 @@ impl<'a> Engine<'a> {
     fn step(&mut self, start: Ps, observer: &mut dyn Observer) -> Result<Ps> {
         let burst = std::mem::take(&mut self.ring[self.ring_at]);
         self.ring_at = (self.ring_at + 1) % RING;
-        self.running.hold(&mut self.held, &self.setup.prepared.classes, &self.setup.jobs);
+        self.running.hold(
+            &mut self.held,
+            &self.setup.prepared.classes,
+            &self.setup.jobs,
+        );
         let m = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
         let totals = *self.running.totals();
-        let times = self.stepper.step(start, m, &self.held, &burst, totals.spilling);
+        let times = self
+            .stepper
+            .step(start, m, &self.held, &burst, totals.spilling);
         let instant = self.account(&times, &totals);
         let (destroyed, appended) = (totals.tiers[3], totals.length);
-        observer.step(&StepFact { times: &times, held: &self.held, destroyed, appended, instant })?;
+        observer.step(&StepFact {
+            times: &times,
+            held: &self.held,
+            destroyed,
+            appended,
+            instant,
+        })?;
         self.out.steps.push(times.end - start);
         self.out.tokens += u64::from(m);
         self.out.makespan = times.end;
@@ -366,12 +391,19 @@ impl<'a> Engine<'a> {
             peak.destroyed = ledger.kv_token * totals.tiers[3];
         }
         // Host memory: T1 and T2, and with write-through T0's copies of what may move.
-        let copied = if self.setup.prepared.deployment.write_back == WriteBack::Through { totals.copied } else { 0.0 };
-        let ddr = ledger.kv_token * (totals.tiers[1] + copied.max(0.0)) + ledger.t2_token * totals.tiers[2];
-        peak.full = peak.full.max(ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held));
+        let copied = if self.setup.prepared.deployment.write_back == WriteBack::Through {
+            totals.copied
+        } else {
+            0.0
+        };
+        let ddr = ledger.kv_token * (totals.tiers[1] + copied.max(0.0))
+            + ledger.t2_token * totals.tiers[2];
+        peak.full = peak
+            .full
+            .max(ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held));
         peak.ddr = peak.ddr.max(ddr);
         peak.t1 = peak.t1.max(times.t1_bytes);
-        self.out.sums.add(times, self.stepper.cost(), self.setup.prepared);
+        self.out.sums.add(times, self.stepper.cost());
         instant
     }
 
@@ -380,7 +412,12 @@ impl<'a> Engine<'a> {
         let compact = self.setup.prepared.deployment.compact == Compact::Retier;
         let (ring, ring_at) = (&mut self.ring, self.ring_at);
         self.running.sync(&self.setup.jobs, |job, next| {
-            charge(&mut ring[(ring_at + job.phase as usize) % RING], next, job, compact);
+            charge(
+                &mut ring[(ring_at + job.phase as usize) % RING],
+                next,
+                job,
+                compact,
+            );
         });
         let m = self.running.len() as f64;
         let done = self.running.take_done(&self.setup.jobs);
@@ -419,7 +456,7 @@ impl Sums {
         self.collective_s += next.collective_s;
     }
 
-    fn add(&mut self, t: &StepTimes, cost: &crate::service::BatchCost, prepared: &Prepared) {
+    fn add(&mut self, t: &StepTimes, cost: &BatchCost) {
         self.h2d_bytes += t.h2d_bytes;
         self.d2h_bytes += t.d2h_bytes;
         self.h2d_busy += t.h2d_busy;
@@ -428,13 +465,9 @@ impl Sums {
         self.retier += t.retier;
         self.gap += t.gap;
         self.attention_s += t.attention_s;
-        self.linear_s += cost.head;
-        for (i, class) in prepared.classes.iter().enumerate() {
-            let n = f64::from(class.count);
-            self.linear_s += n * cost.linear[i];
-            self.other_s += n * cost.other[i];
-            self.collective_s += n * cost.collective[i];
-        }
+        self.linear_s += cost.totals[0];
+        self.other_s += cost.totals[1];
+        self.collective_s += cost.totals[2];
     }
 }
 

@@ -43,12 +43,19 @@ pub struct Pipeline {
 impl Pipeline {
     /// At rest, with staging for `depth` layers.
     pub fn new(depth: u32) -> Self {
-        Self { ends: vec![Ps::ZERO; depth.max(1) as usize], oldest: 0, link_free: Ps::ZERO }
+        Self {
+            ends: vec![Ps::ZERO; depth.max(1) as usize],
+            oldest: 0,
+            link_free: Ps::ZERO,
+        }
     }
 
     /// Runs the layers `order` (indices into `layers`) from `start` on.
     pub fn pass(&mut self, start: Ps, order: &[u8], layers: &[LayerTimes]) -> Passed {
-        let mut out = Passed { end: start, ..Passed::default() };
+        let mut out = Passed {
+            end: start,
+            ..Passed::default()
+        };
         for class in order {
             let l = layers[usize::from(*class)];
             if l.transfer > Ps::ZERO {
@@ -60,22 +67,41 @@ impl Pipeline {
             out.compute += l.compute;
             if l.transfer > Ps::ZERO {
                 self.ends[self.oldest] = out.end;
-                self.oldest = if self.oldest + 1 == self.ends.len() { 0 } else { self.oldest + 1 };
+                self.oldest = if self.oldest + 1 == self.ends.len() {
+                    0
+                } else {
+                    self.oldest + 1
+                };
             }
         }
         out
     }
 
     /// As [`Pipeline::pass`] when no layer has a transfer: `counts[i]` layers of class i, in any order.
-    pub fn pass_still(start: Ps, counts: impl Iterator<Item = u32>, layers: &[LayerTimes]) -> Passed {
-        let compute = counts.zip(layers).map(|(n, l)| l.compute * u64::from(n)).sum();
-        Passed { end: start + compute, compute, waited: Ps::ZERO }
+    pub fn pass_still(
+        start: Ps,
+        counts: impl Iterator<Item = u32>,
+        layers: &[LayerTimes],
+    ) -> Passed {
+        let compute = counts
+            .zip(layers)
+            .map(|(n, l)| l.compute * u64::from(n))
+            .sum();
+        Passed {
+            end: start + compute,
+            compute,
+            waited: Ps::ZERO,
+        }
     }
 
     /// A re-tier at `at` makes `share` of the prefetched T1 stale: that share of the link's lead is lost.
     pub fn drain(&mut self, share: f64, at: Ps) {
         let lead = at.saturating_sub(self.link_free);
-        let lost = if share >= 1.0 { lead } else { Ps::from_secs(lead.secs() * share) };
+        let lost = if share >= 1.0 {
+            lead
+        } else {
+            Ps::from_secs(lead.secs() * share)
+        };
         self.link_free += lost;
     }
 }

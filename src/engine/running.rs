@@ -67,8 +67,18 @@ impl RunningSet {
     pub fn join(&mut self, job: u32, done: u32, jobs: &[Job], in_order: bool) {
         let timeline = &jobs[job as usize].timeline;
         let at = timeline.interval_at(done);
-        let running = Running { job, done, at, tiers: timeline.tokens_at(done), spills: timeline.spills() };
-        let place = if in_order { self.list.partition_point(|r| r.job < job) } else { self.list.len() };
+        let running = Running {
+            job,
+            done,
+            at,
+            tiers: timeline.tokens_at(done),
+            spills: timeline.spills(),
+        };
+        let place = if in_order {
+            self.list.partition_point(|r| r.job < job)
+        } else {
+            self.list.len()
+        };
         self.list.insert(place, running);
     }
 
@@ -103,7 +113,9 @@ impl RunningSet {
             r.done += since;
             r.tiers[0] += f64::from(since);
             let next = job.timeline.intervals.get(r.at + 1);
-            if let Some(next) = next.filter(|i| i.first_step == r.done && r.done < job.request.output) {
+            if let Some(next) =
+                next.filter(|i| i.first_step == r.done && r.done < job.request.output)
+            {
                 r.at += 1;
                 r.tiers = next.tokens;
                 moved(job, next);
@@ -126,9 +138,16 @@ impl RunningSet {
                 self.totals.spilling += 1.0;
                 self.totals.copied += r.tiers[0] - f64::from(job.timeline.never_moves);
             }
-            let next = job.timeline.intervals.get(r.at + 1).map_or(u32::MAX, |i| i.first_step);
+            let next = job
+                .timeline
+                .intervals
+                .get(r.at + 1)
+                .map_or(u32::MAX, |i| i.first_step);
             let change = next.min(job.request.output) - r.done;
-            self.quiet = self.quiet.min(change).min(page.map_or(u32::MAX, |p| p - (length - 1) % p));
+            self.quiet = self
+                .quiet
+                .min(change)
+                .min(page.map_or(u32::MAX, |p| p - (length - 1) % p));
         }
     }
 
@@ -138,7 +157,8 @@ impl RunningSet {
         held.tiers.copy_from_slice(&self.totals.tiers[..3]);
         for (sum, class) in held.windowed.iter_mut().zip(classes) {
             if let Some(w) = class.window {
-                let length = |r: &Running| jobs[r.job as usize].request.prompt + r.done + self.since + 1;
+                let length =
+                    |r: &Running| jobs[r.job as usize].request.prompt + r.done + self.since + 1;
                 *sum = self.list.iter().map(|r| f64::from(length(r).min(w))).sum();
             }
         }

@@ -134,6 +134,9 @@ impl<'a> Stepper<'a> {
 
     /// Seconds the write-back of this step keeps the downward link busy.
     fn write_back(&self, burst: &Burst, written: f64, out: &mut StepTimes) -> f64 {
+        if written + burst.demoted <= 0.0 {
+            return 0.0;
+        }
         let d = &self.prepared.deployment;
         let layers = self.prepared.order.len() as f64;
         let page = f64::from(d.runtime.page_tokens);
@@ -151,41 +154,68 @@ impl<'a> Stepper<'a> {
 
     /// Fills in each class's times and the bytes of the step.
     fn layer_times(&mut self, held: &Held, out: &mut StepTimes) {
-        let gpus = f64::from(self.prepared.deployment.gpus);
+        let spilled = held.tiers[1] + held.tiers[2] > 0.0;
         for (i, class) in self.prepared.classes.iter().enumerate() {
-            let traffic = traffic(self.prepared, class, held, i);
-            let attention = self.prepared.attention(traffic.hbm);
-            let mut compute =
-                self.cost.linear[i] + attention + self.cost.other[i] + self.cost.collective[i];
-            let count = f64::from(class.count);
-            if traffic.host > 0.0 {
-                let m = held.sequences;
-                let tokens = held.tiers[1] + held.tiers[2];
-                let host = self.prepared.host_attention(class, m, traffic.host, tokens);
-                let wait = (host - attention).max(0.0) + self.merge;
-                compute += wait;
-                out.exposed_host += Ps::from_secs(wait * count);
-                out.h2d_bytes += count * gpus * m * class.output_bytes;
-                out.d2h_bytes += count * gpus * m * class.query_bytes;
-            }
-            let x = transfer::copy(
-                &self.prepared.deployment.hardware.link,
-                self.prepared.h2d_rate,
-                traffic.link,
-                pieces(self.prepared, held),
-            );
-            self.layers[i] = LayerTimes {
-                compute: Ps::from_secs(compute),
-                transfer: Ps::from_secs(x),
+            let traffic = if spilled {
+                traffic(self.prepared, class, held, i)
+            } else {
+                resident(class, held, i)
             };
-            out.attention_s += attention * count;
-            out.h2d_bytes += traffic.link * count * gpus;
-            out.t1_bytes += (traffic.link + traffic.host) * count * gpus;
+            let attention = self.prepared.attention(traffic.hbm);
+            out.attention_s += attention * f64::from(class.count);
+            let mut times = LayerTimes {
+                compute: Ps::from_secs(self.cost.fixed[i] + attention),
+                transfer: Ps::ZERO,
+            };
+            if spilled {
+                times =
+                    self.spilled_times(class, held, traffic, attention, self.cost.fixed[i], out);
+            }
+            self.layers[i] = times;
+        }
+    }
+
+    /// Times of a layer whose tokens lie partly on the host.
+    fn spilled_times(
+        &self,
+        class: &Class,
+        held: &Held,
+        traffic: Traffic,
+        attention: f64,
+        fixed: f64,
+        out: &mut StepTimes,
+    ) -> LayerTimes {
+        let d = &self.prepared.deployment;
+        let (count, gpus) = (f64::from(class.count), f64::from(d.gpus));
+        let mut wait = 0.0;
+        if traffic.host > 0.0 {
+            let (m, tokens) = (held.sequences, held.tiers[1] + held.tiers[2]);
+            let host = self.prepared.host_attention(class, m, traffic.host, tokens);
+            wait = (host - attention).max(0.0) + self.merge;
+            out.exposed_host += Ps::from_secs(wait * count);
+            out.h2d_bytes += count * gpus * m * class.output_bytes;
+            out.d2h_bytes += count * gpus * m * class.query_bytes;
+        }
+        let pieces = pieces(self.prepared, held);
+        let x = transfer::copy(
+            &d.hardware.link,
+            self.prepared.h2d_rate,
+            traffic.link,
+            pieces,
+        );
+        out.h2d_bytes += traffic.link * count * gpus;
+        out.t1_bytes += (traffic.link + traffic.host) * count * gpus;
+        LayerTimes {
+            compute: Ps::from_secs(fixed + attention + wait),
+            transfer: Ps::from_secs(x),
         }
     }
 
     /// Stretches the transfers by what the write-back takes from the link.
     fn slow_by_duplex(&mut self, down: f64, out: &mut StepTimes) {
+        if out.t1_bytes <= 0.0 {
+            return;
+        }
         let classes = &self.prepared.classes;
         let up: Ps = classes
             .iter()
@@ -209,6 +239,9 @@ impl<'a> Stepper<'a> {
 
     /// Time of the moves and the packing before this step.
     fn retier(&self, burst: &Burst, out: &mut StepTimes) -> Ps {
+        if burst.promoted + burst.compacted <= 0.0 {
+            return Ps::ZERO;
+        }
         let d = &self.prepared.deployment;
         let up = burst.promoted * self.token_bytes;
         let pieces = match d.layout {
@@ -239,9 +272,14 @@ impl<'a> Stepper<'a> {
         self.pipeline.drain(drained, out.begin + out.retier);
         let start = out.begin + out.gap + out.retier;
         let passed = if out.h2d_busy > Ps::ZERO {
-            self.pipeline.pass(start, &self.prepared.order, &self.layers)
+            self.pipeline
+                .pass(start, &self.prepared.order, &self.layers)
         } else {
-            Pipeline::pass_still(start, self.prepared.classes.iter().map(|c| c.count), &self.layers)
+            Pipeline::pass_still(
+                start,
+                self.prepared.classes.iter().map(|c| c.count),
+                &self.layers,
+            )
         };
         let head = self.head;
         let end = passed.end + head;
@@ -264,6 +302,19 @@ fn pieces(prepared: &Prepared, held: &Held) -> f64 {
     match prepared.deployment.layout {
         Layout::Layer => 2.0 * held.sequences,
         Layout::Token => 2.0 * (held.tiers[1] + held.tiers[2]),
+    }
+}
+
+/// What a step moves for one class while every token is in HBM.
+fn resident(class: &Class, held: &Held, index: usize) -> Traffic {
+    let tokens = if class.window.is_some() {
+        held.windowed[index]
+    } else {
+        held.tiers[0]
+    };
+    Traffic {
+        hbm: class.kv_token * tokens,
+        ..Traffic::default()
     }
 }
 

@@ -157,7 +157,10 @@ impl Model {
 
     /// `owner/name` under which the weights are published, where an alias says so; else the name.
     pub fn repository(&self) -> &str {
-        self.aliases.iter().find(|a| a.contains('/')).map_or(&self.name, String::as_str)
+        self.aliases
+            .iter()
+            .find(|a| a.contains('/'))
+            .map_or(&self.name, String::as_str)
     }
 
     /// Elements of the vocabulary matrix.

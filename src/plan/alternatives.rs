@@ -30,10 +30,17 @@ struct Base {
 
 impl Base {
     fn of(scenario: &Scenario) -> Result<Self> {
-        let full = Scenario { policy: "full".into(), ..scenario.clone() };
+        let full = Scenario {
+            policy: "full".into(),
+            ..scenario.clone()
+        };
         let case = Case::new(&at(&full, Occupancy::Lockstep), &[])?;
         let staggered = Case::new(&at(&full, Occupancy::Staggered), &[])?.run_full()?;
-        Ok(Self { lockstep: Arc::new(case.run_full()?), staggered: Arc::new(staggered), case })
+        Ok(Self {
+            lockstep: Arc::new(case.run_full()?),
+            staggered: Arc::new(staggered),
+            case,
+        })
     }
 
     fn run(&self, occupancy: Occupancy) -> &Arc<Run> {
@@ -51,7 +58,10 @@ impl Base {
 }
 
 fn at(s: &Scenario, occupancy: Occupancy) -> Scenario {
-    Scenario { occupancy, ..s.clone() }
+    Scenario {
+        occupancy,
+        ..s.clone()
+    }
 }
 
 /// The row of one card.
@@ -61,7 +71,10 @@ fn at(s: &Scenario, occupancy: Occupancy) -> Scenario {
 pub(super) fn row(scenario: &Scenario, traces: &Traces) -> Result<Row> {
     let base = Base::of(scenario)?;
     let ways = ways::all(scenario);
-    let alternatives: Result<Vec<_>> = ways.par_iter().map(|way| alternative(way, traces, &base)).collect();
+    let alternatives: Result<Vec<_>> = ways
+        .par_iter()
+        .map(|way| alternative(way, traces, &base))
+        .collect();
     let mut row = frame(scenario, &base, alternatives?);
     row.breakeven_best_bytes_per_s = breakeven_best(scenario, &row)?;
     row.verdict = verdict::of_row(&row);
@@ -93,7 +106,12 @@ fn frame(s: &Scenario, base: &Base, alternatives: Vec<Alternative>) -> Row {
         breakeven_best_bytes_per_s: None,
         alternatives,
         flips_if: Vec::new(),
-        verdict: RowVerdict { pays: false, best: None, best_runnable: None, sentence: String::new() },
+        verdict: RowVerdict {
+            pays: false,
+            best: None,
+            best_runnable: None,
+            sentence: String::new(),
+        },
     }
 }
 
@@ -109,16 +127,28 @@ struct Went {
 
 /// Runs one way, in lockstep and staggered.
 fn alternative(way: &Way, traces: &Traces, base: &Base) -> Result<Alternative> {
-    let own = if base.serves(&way.scenario) { None } else { Some(Base::of(&way.scenario)?) };
+    let own = if base.serves(&way.scenario) {
+        None
+    } else {
+        Some(Base::of(&way.scenario)?)
+    };
     let base = own.as_ref().unwrap_or(base);
     let lockstep = go(way, traces, base, Occupancy::Lockstep)?;
     let staggered = go(way, traces, base, Occupancy::Staggered)?;
     let (outcome, starts) = told(&lockstep);
-    let remark = if outcome.fits { lockstep.remark } else { lockstep.remark.or_else(|| Some(short_by(&outcome))) };
+    let remark = if outcome.fits {
+        lockstep.remark
+    } else {
+        lockstep.remark.or_else(|| Some(short_by(&outcome)))
+    };
     Ok(Alternative {
         label: ways::label(way, &outcome),
         name: way.name.into(),
-        runs_in: if starts { ways::runs_in(way, &outcome) } else { Vec::new() },
+        runs_in: if starts {
+            ways::runs_in(way, &outcome)
+        } else {
+            Vec::new()
+        },
         remark: remark.or_else(|| way.remark.map(String::from)),
         staggered: staggered.run.as_ref().map(|run| turn(way, &staggered, run)),
         outcome,
@@ -127,7 +157,10 @@ fn alternative(way: &Way, traces: &Traces, base: &Base) -> Result<Alternative> {
 }
 
 fn short_by(out: &crate::metrics::Outcome) -> String {
-    format!("does not fit: short by {}", crate::units::text::show_bytes(Bytes(out.shortfall_bytes)))
+    format!(
+        "does not fit: short by {}",
+        crate::units::text::show_bytes(Bytes(out.shortfall_bytes))
+    )
 }
 
 /// Runs a way under one occupancy.
@@ -140,32 +173,62 @@ fn go(way: &Way, traces: &Traces, base: &Base, occupancy: Occupancy) -> Result<W
     let moves = case.timelines.iter().any(|t| t.spills() || t.destroys());
     let (run, batch, remark) = match way.how {
         How::Static if moves => (case.run(), batch, None),
-        How::Largest if whole => return Ok(same(case, full, Some("not needed: the asked batch fits".into()))),
+        How::Largest if whole => {
+            return Ok(same(
+                case,
+                full,
+                Some("not needed: the asked batch fits".into()),
+            ));
+        }
         How::Largest => (rounds(&case, largest(&case)), largest(&case), None),
         How::Paged if !whole => (case.run_paged(batch), batch, None),
         _ => return Ok(same(case, full, None)),
     };
     match run {
-        Ok(run) => Ok(Went { run: Some(Arc::new(run)), batch, remark, full, case }),
+        Ok(run) => Ok(Went {
+            run: Some(Arc::new(run)),
+            batch,
+            remark,
+            full,
+            case,
+        }),
         Err(e) => not_started(&e, case, full).ok_or(e),
     }
 }
 
 /// A way that runs as everything in HBM does.
 fn same(case: Case, full: Arc<Run>, remark: Option<String>) -> Went {
-    Went { run: Some(Arc::clone(&full)), batch: case.scenario.batch, remark, full, case }
+    Went {
+        run: Some(Arc::clone(&full)),
+        batch: case.scenario.batch,
+        remark,
+        full,
+        case,
+    }
 }
 
 /// A way that cannot hold even one request; none if the error is another.
 fn not_started(e: &crate::error::Error, case: Case, full: Arc<Run>) -> Option<Went> {
     let why = cannot_start(e)?;
-    Some(Went { batch: case.scenario.batch, run: None, remark: Some(format!("cannot start: {why}")), full, case })
+    Some(Went {
+        batch: case.scenario.batch,
+        run: None,
+        remark: Some(format!("cannot start: {why}")),
+        full,
+        case,
+    })
 }
 
 /// The outcome of a way, and whether it starts.
 fn told(went: &Went) -> (crate::metrics::Outcome, bool) {
     let run = went.run.as_ref().unwrap_or(&went.full);
-    let mut out = outcome::build(&went.case, &Ran { run: Arc::clone(run), full: Arc::clone(&went.full) });
+    let mut out = outcome::build(
+        &went.case,
+        &Ran {
+            run: Arc::clone(run),
+            full: Arc::clone(&went.full),
+        },
+    );
     out.batch = went.batch;
     let starts = went.run.is_some() && out.fits;
     (out, starts)
@@ -219,7 +282,9 @@ fn breakeven_best(s: &Scenario, row: &Row) -> Result<Option<f64>> {
 
 /// Host DDR read bandwidth at which host attention does.
 fn ddr_flip(s: &Scenario, row: &Row) -> Result<Option<f64>> {
-    let set = |h: &mut Hardware, x: f64| h.host.ddr_read = h.host.ddr_read.scaled(x / h.host.ddr_read.get());
+    let set = |h: &mut Hardware, x: f64| {
+        h.host.ddr_read = h.host.ddr_read.scaled(x / h.host.ddr_read.get())
+    };
     threshold(s, row, T1Mode::HostAttention, set)
 }
 
@@ -229,17 +294,39 @@ fn flips(s: &Scenario, row: &Row) -> Result<Vec<String>> {
     let hardware = &s.deployment.hardware;
     if row.shortfall_bytes > 0 {
         let host = ddr_flip(s, row)?;
-        out.extend(host.map(|at| verdict::flip(row, "host-attention", "DDR bandwidth", at, hardware.host.ddr_read.get())));
+        out.extend(host.map(|at| {
+            verdict::flip(
+                row,
+                "host-attention",
+                "DDR bandwidth",
+                at,
+                hardware.host.ddr_read.get(),
+            )
+        }));
         let link = row.breakeven_best_bytes_per_s;
-        out.extend(link.map(|at| verdict::flip(row, "stream", "link bandwidth", at, hardware.link.h2d.get())));
+        out.extend(
+            link.map(|at| {
+                verdict::flip(row, "stream", "link bandwidth", at, hardware.link.h2d.get())
+            }),
+        );
     }
     Ok(out)
 }
 
 /// Value of a hardware parameter (1 GB/s to 10 TB/s) at which a T1 mode reaches the best alternative of the same formats.
-fn threshold(s: &Scenario, row: &Row, t1: T1Mode, set: impl Fn(&mut Hardware, f64)) -> Result<Option<f64>> {
-    let Some(target) = verdict::best_same_format(row) else { return Ok(None) };
-    let case = Case::new(&with(&at(&ways::tiering(s), Occupancy::Lockstep), |d| d.t1 = t1), &[])?;
+fn threshold(
+    s: &Scenario,
+    row: &Row,
+    t1: T1Mode,
+    set: impl Fn(&mut Hardware, f64),
+) -> Result<Option<f64>> {
+    let Some(target) = verdict::best_same_format(row) else {
+        return Ok(None);
+    };
+    let case = Case::new(
+        &with(&at(&ways::tiering(s), Occupancy::Lockstep), |d| d.t1 = t1),
+        &[],
+    )?;
     if !case.timelines[0].spills() {
         return Ok(None);
     }

@@ -38,7 +38,11 @@ fn ledger(s: &Scenario) -> Ledger {
 /// The largest T0 budget that fits; everything if everything fits, the least the policy allows if nothing does.
 fn fit(s: &Scenario, spec: &PolicySpec) -> (Scenario, PolicySpec) {
     let open_buffer = s.deployment.t1 == T1Mode::Staged(None);
-    let streaming = if open_buffer { with(s, |d| d.t1 = T1Mode::Stream) } else { s.clone() };
+    let streaming = if open_buffer {
+        with(s, |d| d.t1 = T1Mode::Stream)
+    } else {
+        s.clone()
+    };
     let ledger = ledger(&streaming);
     let whole = s.prompt.saturating_add(s.output);
     let requests = requests(s);
@@ -52,9 +56,16 @@ fn fit(s: &Scenario, spec: &PolicySpec) -> (Scenario, PolicySpec) {
     }
     if open_buffer {
         let room = crate::units::Bytes::ceil((ledger.pool() - peak(least)).max(0.0).floor());
-        return (with(s, |d| d.t1 = T1Mode::Staged(Some(room))), spec.clone().with_hbm_tokens(least));
+        return (
+            with(s, |d| d.t1 = T1Mode::Staged(Some(room))),
+            spec.clone().with_hbm_tokens(least),
+        );
     }
-    (s.clone(), spec.clone().with_hbm_tokens(ledger.fit(least, whole, peak).unwrap_or(least)))
+    (
+        s.clone(),
+        spec.clone()
+            .with_hbm_tokens(ledger.fit(least, whole, peak).unwrap_or(least)),
+    )
 }
 
 /// An upper bound of the HBM that KV and staging need over a run: every request at the end of its re-tier interval.
@@ -129,4 +140,3 @@ fn instant(ledger: &Ledger, timeline: &Timeline, parts: &[((u32, [f64; 4]), f64)
     }
     ledger.instant(&held, timeline.spills()).total()
 }
-

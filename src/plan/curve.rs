@@ -44,16 +44,24 @@ const POINTS: u32 = 40;
 /// # Errors
 /// Usage, if the weights leave no room or `longest` is not over the prompt.
 pub fn curve(scenario: &Scenario, longest: u32) -> Result<Curve> {
-    let s = Scenario { occupancy: Occupancy::Lockstep, ..scenario.clone() };
+    let s = Scenario {
+        occupancy: Occupancy::Lockstep,
+        ..scenario.clone()
+    };
     let shortest = s.prompt + 256;
     if longest <= shortest {
-        return Err(Error::usage(format!("the longest request ({longest} tokens) must be over prompt + 256 ({shortest})"))
-            .help("raise --output"));
+        return Err(Error::usage(format!(
+            "the longest request ({longest} tokens) must be over prompt + 256 ({shortest})"
+        ))
+        .help("raise --output"));
     }
     let case = Case::new(&at(&s, longest, "full"), &[])?;
     let wall = case.ledger.holds(s.batch, u32::MAX / 4);
     let tokens = points(shortest, longest, wall);
-    let rows: Vec<[Option<f64>; 4]> = tokens.par_iter().map(|t| point(&s, *t, wall)).collect::<Result<_>>()?;
+    let rows: Vec<[Option<f64>; 4]> = tokens
+        .par_iter()
+        .map(|t| point(&s, *t, wall))
+        .collect::<Result<_>>()?;
     let column = |i: usize| rows.iter().map(|r| r[i]).collect();
     let d = &s.deployment;
     Ok(Curve {
@@ -65,7 +73,11 @@ pub fn curve(scenario: &Scenario, longest: u32) -> Result<Curve> {
             crate::units::text::group(&s.prompt.to_string()),
             d.hardware.link.h2d.show(),
             d.hardware.host.ddr_read.show(),
-            if d.hardware.calibrated.is_some() { "calibrated" } else { "not calibrated" },
+            if d.hardware.calibrated.is_some() {
+                "calibrated"
+            } else {
+                "not calibrated"
+            },
         ),
         in_hbm: column(0),
         engine: column(1),
@@ -82,7 +94,9 @@ fn points(shortest: u32, longest: u32, wall: u32) -> Vec<u32> {
     let ratio = f64::from(longest) / f64::from(shortest);
     #[allow(clippy::cast_possible_truncation)] // between shortest and longest
     let mut out: Vec<u32> = (0..=POINTS)
-        .map(|i| (f64::from(shortest) * ratio.powf(f64::from(i) / f64::from(POINTS))).round() as u32)
+        .map(|i| {
+            (f64::from(shortest) * ratio.powf(f64::from(i) / f64::from(POINTS))).round() as u32
+        })
         .chain([wall, wall.saturating_add(64)])
         .filter(|t| (shortest..=longest).contains(t))
         .collect();
@@ -93,14 +107,24 @@ fn points(shortest: u32, longest: u32, wall: u32) -> Vec<u32> {
 
 /// The scenario with requests of `tokens` in all under another policy.
 fn at(s: &Scenario, tokens: u32, policy: &str) -> Scenario {
-    Scenario { output: tokens - s.prompt, policy: policy.into(), ..s.clone() }
+    Scenario {
+        output: tokens - s.prompt,
+        policy: policy.into(),
+        ..s.clone()
+    }
 }
 
 /// Tokens per second in HBM, by the engine, streamed, on the host.
 fn point(s: &Scenario, tokens: u32, wall: u32) -> Result<[Option<f64>; 4]> {
     let full = Case::new(&at(s, tokens, "full"), &[])?;
-    let rate = |run: &crate::engine::Run| run.tokens as f64 / run.makespan.saturating_sub(run.prefill).secs();
-    let in_hbm = if tokens <= wall { Some(rate(&full.run_full()?)) } else { None };
+    let rate = |run: &crate::engine::Run| {
+        run.tokens as f64 / run.makespan.saturating_sub(run.prefill).secs()
+    };
+    let in_hbm = if tokens <= wall {
+        Some(rate(&full.run_full()?))
+    } else {
+        None
+    };
     let engine = match full.run_paged(s.batch) {
         Ok(run) => Some(rate(&run)),
         Err(e) if cannot_start(&e).is_some() => None,
@@ -110,11 +134,19 @@ fn point(s: &Scenario, tokens: u32, wall: u32) -> Result<[Option<f64>; 4]> {
         if tokens <= wall {
             return Ok(None);
         }
-        let case = Case::new(&with(&at(s, tokens, "four-tier:hbm=fit"), |d| d.t1 = t1), &[])?;
+        let case = Case::new(
+            &with(&at(s, tokens, "four-tier:hbm=fit"), |d| d.t1 = t1),
+            &[],
+        )?;
         let run = case.run()?;
         Ok((run.peak.hbm.total() <= case.ledger.pool()).then(|| rate(&run)))
     };
-    Ok([in_hbm, engine, tiered(T1Mode::Stream)?, tiered(T1Mode::HostAttention)?])
+    Ok([
+        in_hbm,
+        engine,
+        tiered(T1Mode::Stream)?,
+        tiered(T1Mode::HostAttention)?,
+    ])
 }
 
 /// Longest request whose T1 at its end streams within one all-in-HBM step.
@@ -126,4 +158,3 @@ fn free_until(s: &Scenario, case: &Case, wall: u32) -> Result<u32> {
     #[allow(clippy::cast_possible_truncation)] // a count of tokens
     Ok(wall.saturating_add(free as u32))
 }
-

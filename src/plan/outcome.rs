@@ -251,7 +251,8 @@ fn quality_of(case: &Case) -> Quality {
     let worst = |f: fn(&Mass) -> f64| recorded.then(|| each.iter().map(f).fold(0.0, f64::max));
     Quality {
         destroyed_share: each.iter().map(|q| q.destroyed_share).sum::<f64>() / n,
-        destroyed_mass_mean: recorded.then(|| each.iter().map(|q| q.destroyed.mean).sum::<f64>() / n),
+        destroyed_mass_mean: recorded
+            .then(|| each.iter().map(|q| q.destroyed.mean).sum::<f64>() / n),
         destroyed_mass_p99: worst(|q| q.destroyed.p99),
         destroyed_mass_max: worst(|q| q.destroyed.max),
         output_error_bound: worst(|q| q.error_bound_max),
@@ -264,7 +265,10 @@ fn tiers(timelines: &[std::sync::Arc<Timeline>]) -> Tiers {
     let recorded = timelines.iter().all(|t| !t.mass.is_empty());
     for t in timelines {
         let (means, ends, mass) = (t.tokens_mean(), t.tokens_end(), t.mass_mean());
-        for (i, tier) in [&mut out.t0, &mut out.t1, &mut out.t2, &mut out.t3].into_iter().enumerate() {
+        for (i, tier) in [&mut out.t0, &mut out.t1, &mut out.t2, &mut out.t3]
+            .into_iter()
+            .enumerate()
+        {
             tier.tokens_mean += means[i] / n;
             tier.tokens_end += ends[i] / n;
             tier.mass_mean = recorded.then(|| tier.mass_mean.unwrap_or(0.0) + mass[i] / n);

@@ -87,7 +87,14 @@ impl Case {
         let prepared = Prepared::new(&scenario.deployment);
         let ledger = Ledger::new(&prepared);
         let timelines = timelines(&scenario, &spec, traces)?;
-        Ok(Self { scenario, prepared, ledger, spec, timelines, traces: traces.to_vec() })
+        Ok(Self {
+            scenario,
+            prepared,
+            ledger,
+            spec,
+            timelines,
+            traces: traces.to_vec(),
+        })
     }
 
     /// Runs it as asked.
@@ -118,7 +125,14 @@ impl Case {
     /// # Errors
     /// As [`simulate`].
     pub fn resized(&self, batch: u32) -> Result<Self> {
-        Self::new(&Scenario { batch, policy: "full".into(), ..self.scenario.clone() }, &[])
+        Self::new(
+            &Scenario {
+                batch,
+                policy: "full".into(),
+                ..self.scenario.clone()
+            },
+            &[],
+        )
     }
 
     /// Runs with everything in an HBM of unlimited size.
@@ -193,13 +207,23 @@ fn full_timeline(s: &Scenario) -> Result<Arc<Timeline>> {
     )?))
 }
 
-fn timelines(s: &Scenario, spec: &PolicySpec, traces: &[Arc<TraceReader>]) -> Result<Vec<Arc<Timeline>>> {
+fn timelines(
+    s: &Scenario,
+    spec: &PolicySpec,
+    traces: &[Arc<TraceReader>],
+) -> Result<Vec<Arc<Timeline>>> {
     let replayed = match traces {
         [] => vec![replay::by_length(spec, s.prompt, s.output)?],
-        some => some.iter().map(|t| replay::extended(t.as_ref(), spec, s.prompt, s.output)).collect::<Result<_>>()?,
+        some => some
+            .iter()
+            .map(|t| replay::extended(t.as_ref(), spec, s.prompt, s.output))
+            .collect::<Result<_>>()?,
     };
     let never_moves = spec.never_moves(s.prompt);
-    Ok(replayed.into_iter().map(|t| Arc::new(Timeline { never_moves, ..t })).collect())
+    Ok(replayed
+        .into_iter()
+        .map(|t| Arc::new(Timeline { never_moves, ..t }))
+        .collect())
 }
 
 /// Whether a deployment cannot start at all, and why.

@@ -88,5 +88,9 @@ pub fn letter(source: Source) -> &'static str {
 
 /// `8 x gh200`, or just the name of a single card.
 pub fn card(hardware: &str, gpus: u32) -> String {
-    if gpus == 1 { hardware.into() } else { format!("{gpus} x {hardware}") }
+    if gpus == 1 {
+        hardware.into()
+    } else {
+        format!("{gpus} x {hardware}")
+    }
 }

@@ -38,12 +38,16 @@ pub struct BatchCost {
     pub m: u32,
     /// All linear layers.
     pub linear: Vec<f64>,
-    /// Norms, rope, activation, launches.
-    pub other: Vec<f64>,
-    /// Two all-reduces.
-    pub collective: Vec<f64>,
+    /// Norms, rope, activation, launches of a layer.
+    pub other: f64,
+    /// Two all-reduces of a layer.
+    pub collective: f64,
+    /// The three above together.
+    pub fixed: Vec<f64>,
     /// Output head and embedding.
     pub head: f64,
+    /// Linear layers of all classes and the head; norms and launches; all-reduces: for the breakdown.
+    pub totals: [f64; 3],
     /// CPU between steps.
     pub gap: f64,
 }
@@ -73,7 +77,8 @@ pub struct Prepared {
     /// Device to host rate of one GPU [bytes/s].
     pub d2h_rate: f64,
     kernels: f64,
-    eight_bit_kv: bool,
+    /// Attention: floor and seconds a byte.
+    attention: (f64, f64),
 }
 
 impl Prepared {
@@ -100,7 +105,7 @@ impl Prepared {
             h2d_rate: transfer::h2d_rate(&deployment.hardware, gpus),
             d2h_rate: transfer::d2h_rate(&deployment.hardware, gpus),
             kernels: deployment.runtime.kernel_share.get(),
-            eight_bit_kv: deployment.kv != KvFormat::Fp16,
+            attention: attention_line(deployment),
             deployment: deployment.clone(),
         }
     }
@@ -112,17 +117,25 @@ impl Prepared {
         let wide = f64::from(d.model.hidden) * 2.0 * rows;
         let reduce =
             collective::all_reduce(d.hardware.interconnect.as_ref(), f64::from(d.gpus), wide);
+        let linear: Vec<f64> = self
+            .classes
+            .iter()
+            .map(|c| self.linear(&c.layer.matrices(d.model.hidden), rows))
+            .collect();
+        let (other, collective) = (d.runtime.layer_other.get(), 2.0 * reduce);
+        let layers = self.order.len() as f64;
+        let counts = self.classes.iter().map(|c| f64::from(c.count));
+        let head = self.head(rows);
+        let all_linear = head + counts.zip(&linear).map(|(n, l)| n * l).sum::<f64>();
         BatchCost {
             m,
-            linear: self
-                .classes
-                .iter()
-                .map(|c| self.linear(&c.layer.matrices(d.model.hidden), rows))
-                .collect(),
-            other: vec![d.runtime.layer_other.get(); self.classes.len()],
-            collective: vec![2.0 * reduce; self.classes.len()],
-            head: self.head(rows),
+            fixed: linear.iter().map(|l| l + other + collective).collect(),
+            linear,
+            other,
+            collective,
+            head,
             gap: cpu::step_gap(&d.runtime, rows),
+            totals: [all_linear, layers * other, layers * collective],
         }
     }
 
@@ -156,12 +169,7 @@ impl Prepared {
 
     /// Seconds of one layer's decode attention that moves `bytes` of HBM.
     pub fn attention(&self, bytes: f64) -> f64 {
-        attention::decode(
-            &self.deployment.hardware.gpu,
-            self.kernels,
-            bytes,
-            self.eight_bit_kv,
-        )
+        self.attention.0 + bytes * self.attention.1
     }
 
     /// Seconds that copying `bytes` in HBM takes (each read and written once).
@@ -214,6 +222,19 @@ impl Prepared {
                     + self.head(parts.len() as f64)
                     + cpu::step_gap(&d.runtime, parts.len() as f64))
     }
+}
+
+/// The attention law of a deployment as floor and slope: it is evaluated every step.
+fn attention_line(d: &Deployment) -> (f64, f64) {
+    let at = |bytes| {
+        attention::decode(
+            &d.hardware.gpu,
+            d.runtime.kernel_share.get(),
+            bytes,
+            d.kv != KvFormat::Fp16,
+        )
+    };
+    (at(0.0), (at(1e9) - at(0.0)) / 1e9)
 }
 
 fn pairs(window: Option<u32>, before: u32, new: u32) -> f64 {

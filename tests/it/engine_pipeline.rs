@@ -5,7 +5,10 @@ use kvplan::units::Ps;
 use proptest::prelude::*;
 
 fn layer(c: u64, x: u64) -> LayerTimes {
-    LayerTimes { compute: Ps(c), transfer: Ps(x) }
+    LayerTimes {
+        compute: Ps(c),
+        transfer: Ps(x),
+    }
 }
 
 /// Ends of `steps` steps of `order` with gap `g`.
@@ -33,19 +36,37 @@ fn plain(depth: usize, g: u64, order: &[u8], layers: &[LayerTimes], steps: usize
         if j >= depth {
             compute(until, g, order.len(), &of, &sent, &mut done);
         }
-        let link = if j == 0 { 0 } else { sent[users[j - 1]].unwrap() };
+        let link = if j == 0 {
+            0
+        } else {
+            sent[users[j - 1]].unwrap()
+        };
         let buffer = if j >= depth { done[until].unwrap() } else { 0 };
         sent[k] = Some(link.max(buffer) + of(k).transfer.0);
     }
     compute(n - 1, g, order.len(), &of, &sent, &mut done);
-    (1..=steps).map(|s| done[s * order.len() - 1].unwrap()).collect()
+    (1..=steps)
+        .map(|s| done[s * order.len() - 1].unwrap())
+        .collect()
 }
 
-fn compute(last: usize, g: u64, layers: usize, of: &dyn Fn(usize) -> LayerTimes, sent: &[Option<u64>], done: &mut [Option<u64>]) {
+fn compute(
+    last: usize,
+    g: u64,
+    layers: usize,
+    of: &dyn Fn(usize) -> LayerTimes,
+    sent: &[Option<u64>],
+    done: &mut [Option<u64>],
+) {
     for k in 0..=last {
         if done[k].is_none() {
-            let before = if k == 0 { 0 } else { done[k - 1].unwrap() } + if k.is_multiple_of(layers) { g } else { 0 };
-            let arrived = if of(k).transfer > Ps::ZERO { sent[k].unwrap() } else { 0 };
+            let before = if k == 0 { 0 } else { done[k - 1].unwrap() }
+                + if k.is_multiple_of(layers) { g } else { 0 };
+            let arrived = if of(k).transfer > Ps::ZERO {
+                sent[k].unwrap()
+            } else {
+                0
+            };
             done[k] = Some(before.max(arrived) + of(k).compute.0);
         }
     }

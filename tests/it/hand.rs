@@ -28,12 +28,19 @@ fn way<'a>(row: &'a Row, name: &str) -> &'a Alternative {
 
 #[track_caller]
 fn near(what: &str, got: f64, by_hand: f64) {
-    assert!((got / by_hand - 1.0).abs() <= 0.15, "{what}: {got:.1}, by hand {by_hand}");
+    assert!(
+        (got / by_hand - 1.0).abs() <= 0.15,
+        "{what}: {got:.1}, by hand {by_hand}"
+    );
 }
 
 #[track_caller]
 fn rate(row: &Row, name: &str, by_hand: f64) {
-    let got = way(row, name).outcome.throughput.output_tokens_per_s.unwrap_or(0.0);
+    let got = way(row, name)
+        .outcome
+        .throughput
+        .output_tokens_per_s
+        .unwrap_or(0.0);
     near(&format!("{} {name}", row.hardware), got, by_hand);
 }
 
@@ -82,5 +89,12 @@ fn verdicts_differ_by_card_and_one_flips_with_ddr_bandwidth() {
     let plan = default_plan();
     let pays: Vec<bool> = plan.rows.iter().map(|r| r.verdict.pays).collect();
     assert_eq!(pays, [true, false, true, true]);
-    assert!(plan.verdict.flips_if.iter().any(|f| f.contains("rtx-pro-6000: host-attention") && f.contains("DDR")), "{:?}", plan.verdict.flips_if);
+    assert!(
+        plan.verdict
+            .flips_if
+            .iter()
+            .any(|f| f.contains("rtx-pro-6000: host-attention") && f.contains("DDR")),
+        "{:?}",
+        plan.verdict.flips_if
+    );
 }

@@ -48,10 +48,20 @@ struct Ranges {
 }
 
 fn ranges(c: &Curve) -> Ranges {
-    let values = [&c.in_hbm, &c.engine, &c.stream, &c.host].into_iter().flatten().flatten().copied();
+    let values = [&c.in_hbm, &c.engine, &c.stream, &c.host]
+        .into_iter()
+        .flatten()
+        .flatten()
+        .copied();
     let (low, high) = values.fold((f64::INFINITY, 1.0_f64), |(l, h), v| (l.min(v), h.max(v)));
-    let x = (f64::from(c.tokens[0]).log2(), f64::from(*c.tokens.last().unwrap_or(&c.tokens[0])).log2());
-    Ranges { x: (x.0, x.1 + 0.28 * (x.1 - x.0)), y: ((low.max(0.1) / 1.35).log10(), (high * 1.4).log10()) }
+    let x = (
+        f64::from(c.tokens[0]).log2(),
+        f64::from(*c.tokens.last().unwrap_or(&c.tokens[0])).log2(),
+    );
+    Ranges {
+        x: (x.0, x.1 + 0.28 * (x.1 - x.0)),
+        y: ((low.max(0.1) / 1.35).log10(), (high * 1.4).log10()),
+    }
 }
 
 fn paint<DB: DrawingBackend>(area: &Area<'_, DB>, c: &Curve, scale: f64) -> Result<()>
@@ -62,8 +72,18 @@ where
     let r = ranges(c);
     area.fill(&WHITE).map_err(broken)?;
     let left = px(18.0) as i32;
-    area.draw(&Text::new(c.title.clone(), (left, px(14.0) as i32), (SANS, px(17.0)).into_font().color(&INK))).map_err(broken)?;
-    area.draw(&Text::new(c.subtitle.clone(), (left, px(37.0) as i32), (SANS, px(12.0)).into_font().color(&QUIET))).map_err(broken)?;
+    area.draw(&Text::new(
+        c.title.clone(),
+        (left, px(14.0) as i32),
+        (SANS, px(17.0)).into_font().color(&INK),
+    ))
+    .map_err(broken)?;
+    area.draw(&Text::new(
+        c.subtitle.clone(),
+        (left, px(37.0) as i32),
+        (SANS, px(12.0)).into_font().color(&QUIET),
+    ))
+    .map_err(broken)?;
     let mut chart = ChartBuilder::on(area)
         .margin_top(px(60.0))
         .margin_left(px(10.0))
@@ -99,18 +119,34 @@ where
     let style = (SANS, size).into_font().color(&INK);
     for (v, text) in x_ticks(r) {
         line(chart, vec![(v, r.y.0), (v, r.y.1)], GRID.stroke_width(1))?;
-        label(chart, (v, r.y.0), text, style.clone(), (-(size as i32), size as i32 / 2))?;
+        label(
+            chart,
+            (v, r.y.0),
+            text,
+            style.clone(),
+            (-(size as i32), size as i32 / 2),
+        )?;
     }
     for (v, text) in y_ticks(r) {
         line(chart, vec![(r.x.0, v), (r.x.1, v)], GRID.stroke_width(1))?;
         let width = text.len() as i32 * size as i32 * 6 / 10;
-        label(chart, (r.x.0, v), text, style.clone(), (-width - 6, -(size as i32) / 2))?;
+        label(
+            chart,
+            (r.x.0, v),
+            text,
+            style.clone(),
+            (-width - 6, -(size as i32) / 2),
+        )?;
     }
     Ok(())
 }
 
 fn x_ticks(r: &Ranges) -> Vec<(f64, String)> {
-    (8..24).map(f64::from).filter(|v| *v >= r.x.0 && *v <= r.x.1).map(|v| (v, format!("{}Ki", 2f64.powf(v - 10.0)))).collect()
+    (8..24)
+        .map(f64::from)
+        .filter(|v| *v >= r.x.0 && *v <= r.x.1)
+        .map(|v| (v, format!("{}Ki", 2f64.powf(v - 10.0))))
+        .collect()
 }
 
 fn y_ticks(r: &Ranges) -> Vec<(f64, String)> {
@@ -122,18 +158,34 @@ fn y_ticks(r: &Ranges) -> Vec<(f64, String)> {
 }
 
 fn significant_tick(v: f64) -> String {
-    if v >= 1.0 { group(&format!("{v:.0}")) } else { significant(v) }
+    if v >= 1.0 {
+        group(&format!("{v:.0}"))
+    } else {
+        significant(v)
+    }
 }
 
-fn line<DB: DrawingBackend>(chart: &mut Chart<'_, DB>, points: Vec<(f64, f64)>, style: ShapeStyle) -> Result<()>
+fn line<DB: DrawingBackend>(
+    chart: &mut Chart<'_, DB>,
+    points: Vec<(f64, f64)>,
+    style: ShapeStyle,
+) -> Result<()>
 where
     DB::ErrorType: 'static,
 {
-    chart.draw_series(std::iter::once(PathElement::new(points, style))).map_err(broken)?;
+    chart
+        .draw_series(std::iter::once(PathElement::new(points, style)))
+        .map_err(broken)?;
     Ok(())
 }
 
-fn label<'b, DB: DrawingBackend + 'b>(chart: &mut Chart<'_, DB>, at: (f64, f64), text: String, style: TextStyle<'b>, offset: (i32, i32)) -> Result<()>
+fn label<'b, DB: DrawingBackend + 'b>(
+    chart: &mut Chart<'_, DB>,
+    at: (f64, f64),
+    text: String,
+    style: TextStyle<'b>,
+    offset: (i32, i32),
+) -> Result<()>
 where
     DB::ErrorType: 'static,
 {
@@ -142,35 +194,73 @@ where
 }
 
 /// The wall, and the strip beyond it in which streaming is free.
-fn zones<DB: DrawingBackend>(chart: &mut Chart<'_, DB>, c: &Curve, r: &Ranges, size: u32) -> Result<()>
+fn zones<DB: DrawingBackend>(
+    chart: &mut Chart<'_, DB>,
+    c: &Curve,
+    r: &Ranges,
+    size: u32,
+) -> Result<()>
 where
     DB::ErrorType: 'static,
 {
     let end = f64::from(*c.tokens.last().unwrap_or(&1)).log2();
     let wall = f64::from(c.wall.max(1)).log2();
     if wall <= r.x.0 || wall >= end {
-        let text = if wall >= end { "everything fits: no wall in this range" } else { "past the wall everywhere" };
+        let text = if wall >= end {
+            "everything fits: no wall in this range"
+        } else {
+            "past the wall everywhere"
+        };
         let style = (SANS, size).into_font().color(&QUIET);
-        return label(chart, (r.x.0, r.y.1), text.into(), style, (size as i32, size as i32));
+        return label(
+            chart,
+            (r.x.0, r.y.1),
+            text.into(),
+            style,
+            (size as i32, size as i32),
+        );
     }
     let free = f64::from(c.free_until.max(1)).log2().min(end);
     let strip = Rectangle::new([(wall, r.y.0), (free, r.y.1)], YELLOW.mix(0.22).filled());
     chart.draw_series(std::iter::once(strip)).map_err(broken)?;
-    line(chart, vec![(wall, r.y.0), (wall, r.y.1)], INK.stroke_width(1))?;
+    line(
+        chart,
+        vec![(wall, r.y.0), (wall, r.y.1)],
+        INK.stroke_width(1),
+    )?;
     let style = (SANS, size).into_font().color(&INK);
     let text = format!("wall: {} tokens", group(&c.wall.to_string()));
     let width = text.len() as i32 * size as i32 * 55 / 100;
-    label(chart, (wall, r.y.1), text, style.clone(), (-width - size as i32 / 2, size as i32 / 2))?;
-    let text = format!("T1 streams for free up to {}", group(&c.free_until.to_string()));
-    label(chart, (wall, r.y.1), text, style, (size as i32 / 2, size as i32 / 2))
+    label(
+        chart,
+        (wall, r.y.1),
+        text,
+        style.clone(),
+        (-width - size as i32 / 2, size as i32 / 2),
+    )?;
+    let text = format!(
+        "T1 streams for free up to {}",
+        group(&c.free_until.to_string())
+    );
+    label(
+        chart,
+        (wall, r.y.1),
+        text,
+        style,
+        (size as i32 / 2, size as i32 / 2),
+    )
 }
 
 /// The better T1 mode of each point.
 fn tiered(c: &Curve) -> Series {
-    c.stream.iter().zip(&c.host).map(|(a, b)| match (a, b) {
-        (Some(a), Some(b)) => Some(a.max(*b)),
-        (a, b) => a.or(*b),
-    }).collect()
+    c.stream
+        .iter()
+        .zip(&c.host)
+        .map(|(a, b)| match (a, b) {
+            (Some(a), Some(b)) => Some(a.max(*b)),
+            (a, b) => a.or(*b),
+        })
+        .collect()
 }
 
 /// Shades where a T1 mode beats the engine as it is (or where the engine cannot start at all).
@@ -180,10 +270,21 @@ where
 {
     let best = tiered(c);
     for i in 1..c.tokens.len() {
-        let corner = |j: usize| Some((f64::from(c.tokens[j]).log2(), best[j]?.log10(), c.engine[j]?.log10()));
-        let (Some(a), Some(b)) = (corner(i - 1), corner(i)) else { continue };
+        let corner = |j: usize| {
+            Some((
+                f64::from(c.tokens[j]).log2(),
+                best[j]?.log10(),
+                c.engine[j]?.log10(),
+            ))
+        };
+        let (Some(a), Some(b)) = (corner(i - 1), corner(i)) else {
+            continue;
+        };
         if a.1 > a.2 && b.1 > b.2 {
-            let shape = Polygon::new(vec![(a.0, a.1), (b.0, b.1), (b.0, b.2), (a.0, a.2)], GREEN.mix(0.16).filled());
+            let shape = Polygon::new(
+                vec![(a.0, a.1), (b.0, b.1), (b.0, b.2), (a.0, a.2)],
+                GREEN.mix(0.16).filled(),
+            );
             chart.draw_series(std::iter::once(shape)).map_err(broken)?;
         }
     }
@@ -192,17 +293,31 @@ where
 
 /// Points of a series that exist, in plot coordinates.
 fn points(c: &Curve, s: &Series) -> Vec<(f64, f64)> {
-    c.tokens.iter().zip(s).filter_map(|(t, v)| Some((f64::from(*t).log2(), (*v)?.log10()))).collect()
+    c.tokens
+        .iter()
+        .zip(s)
+        .filter_map(|(t, v)| Some((f64::from(*t).log2(), (*v)?.log10())))
+        .collect()
 }
 
 /// Lines, markers and the names at their ends.
-fn series<DB: DrawingBackend>(chart: &mut Chart<'_, DB>, c: &Curve, r: &Ranges, scale: f64) -> Result<()>
+fn series<DB: DrawingBackend>(
+    chart: &mut Chart<'_, DB>,
+    c: &Curve,
+    r: &Ranges,
+    scale: f64,
+) -> Result<()>
 where
     DB::ErrorType: 'static,
 {
     let px = |n: f64| -> u32 { (n * scale).round() as u32 };
     let all = [
-        ("engine as it is (preempts, recomputes)", points(c, &c.engine), GREY, true),
+        (
+            "engine as it is (preempts, recomputes)",
+            points(c, &c.engine),
+            GREY,
+            true,
+        ),
         ("all in HBM", points(c, &c.in_hbm), BLUE, false),
         ("stream T1", points(c, &c.stream), VERMILION, false),
         ("host attention", points(c, &c.host), GREEN, false),
@@ -221,24 +336,49 @@ where
 }
 
 /// Circles on streamed points, squares on host points, so that they differ without colour.
-fn markers<DB: DrawingBackend>(chart: &mut Chart<'_, DB>, stream: &[(f64, f64)], host: &[(f64, f64)], size: u32) -> Result<()>
+fn markers<DB: DrawingBackend>(
+    chart: &mut Chart<'_, DB>,
+    stream: &[(f64, f64)],
+    host: &[(f64, f64)],
+    size: u32,
+) -> Result<()>
 where
     DB::ErrorType: 'static,
 {
-    chart.draw_series(stream.iter().step_by(4).map(|p| Circle::new(*p, size, VERMILION.filled()))).map_err(broken)?;
-    chart.draw_series(host.iter().step_by(4).map(|p| TriangleMarker::new(*p, size + 1, GREEN.filled()))).map_err(broken)?;
+    chart
+        .draw_series(
+            stream
+                .iter()
+                .step_by(4)
+                .map(|p| Circle::new(*p, size, VERMILION.filled())),
+        )
+        .map_err(broken)?;
+    chart
+        .draw_series(
+            host.iter()
+                .step_by(4)
+                .map(|p| TriangleMarker::new(*p, size + 1, GREEN.filled())),
+        )
+        .map_err(broken)?;
     Ok(())
 }
 
 type Named<'a> = (&'a str, Vec<(f64, f64)>, RGBColor, bool);
 
 /// Names each series at its last point, pushed apart where they would overlap.
-fn names<DB: DrawingBackend>(chart: &mut Chart<'_, DB>, all: &[Named<'_>], r: &Ranges, size: u32) -> Result<()>
+fn names<DB: DrawingBackend>(
+    chart: &mut Chart<'_, DB>,
+    all: &[Named<'_>],
+    r: &Ranges,
+    size: u32,
+) -> Result<()>
 where
     DB::ErrorType: 'static,
 {
-    let mut ends: Vec<(f64, f64, &str, RGBColor)> =
-        all.iter().filter_map(|(n, p, c, _)| p.last().map(|e| (e.0, e.1, *n, *c))).collect();
+    let mut ends: Vec<(f64, f64, &str, RGBColor)> = all
+        .iter()
+        .filter_map(|(n, p, c, _)| p.last().map(|e| (e.0, e.1, *n, *c)))
+        .collect();
     ends.sort_by(|a, b| b.1.total_cmp(&a.1));
     let height = f64::from(chart.plotting_area().dim_in_pixel().1);
     let gap = (r.y.1 - r.y.0) * f64::from(size) * 1.25 / height;
@@ -251,7 +391,13 @@ where
             other => other.to_string(),
         };
         let text = format!("{text}  {}", significant(10f64.powf(y)));
-        label(chart, (x, at), text, (SANS, size).into_font().color(&color), (size as i32 / 2, -(size as i32) / 2))?;
+        label(
+            chart,
+            (x, at),
+            text,
+            (SANS, size).into_font().color(&color),
+            (size as i32 / 2, -(size as i32) / 2),
+        )?;
     }
     Ok(())
 }

@@ -58,9 +58,14 @@ fn font() -> Result<()> {
     let mut ok = true;
     ONCE.call_once(|| {
         // plotters' own fallbacks ask for "sans-serif".
-        ok = register_font(SANS, FontStyle::Normal, FONT).is_ok() && register_font("sans-serif", FontStyle::Normal, FONT).is_ok();
+        ok = register_font(SANS, FontStyle::Normal, FONT).is_ok()
+            && register_font("sans-serif", FontStyle::Normal, FONT).is_ok();
     });
-    if ok { Ok(()) } else { Err(Error::internal("the embedded font cannot be read")) }
+    if ok {
+        Ok(())
+    } else {
+        Err(Error::internal("the embedded font cannot be read"))
+    }
 }
 
 /// Any drawing failure is a bug: the canvas is memory.
