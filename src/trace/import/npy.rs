@@ -135,9 +135,10 @@ mod tests {
     fn what_numpy_writes() {
         let npy =
             header("{'descr': '<f2', 'fortran_order': False, 'shape': (3, 40), }   \n").unwrap();
+        // 6 + 2 + 2 bytes before a text of 64.
         assert_eq!(
             (npy.descr.as_str(), npy.shape.as_slice(), npy.data),
-            ("<f2", &[3, 40][..], 73)
+            ("<f2", &[3, 40][..], 74)
         );
         assert_eq!(npy.width("x").unwrap(), Width::F16);
         let shape = |s| {
