@@ -166,7 +166,7 @@ impl Header {
             )));
         }
         if !self.forced.is_sorted() {
-            return Err(contradiction("forced is not in ascending order".into()));
+            return Err(contradiction("forced is not in ascending order"));
         }
         self.check_sections()
     }
@@ -183,7 +183,7 @@ impl Header {
 
     fn check_sections(&self) -> Result<()> {
         if self.sections.first() != Some(&Section::rows()) {
-            return Err(contradiction("the first section is not `rows`".into()));
+            return Err(contradiction("the first section is not `rows`"));
         }
         for (i, section) in self.sections.iter().enumerate() {
             if self.sections[..i].iter().any(|s| s.kind == section.kind) {
@@ -198,6 +198,6 @@ impl Header {
     }
 }
 
-fn contradiction(what: String) -> Error {
+fn contradiction(what: impl std::fmt::Display) -> Error {
     Error::data(format!("the header contradicts itself: {what}"))
 }

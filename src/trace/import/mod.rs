@@ -1,4 +1,4 @@
-//! From other people's files to .kvt: NumPy arrays and archives, safetensors, raw pairs, and .kvt itself.
+//! From other people's files to .kvt: `NumPy` arrays and archives, safetensors, raw pairs, and .kvt itself.
 //!
 //! Each source says what rows there are and from where; one loop ([`Job::write`]) reads, checks and writes them a row at
 //! a time, so an import needs memory for one chunk. Rows are checked here for good (weights finite and not negative,

@@ -1,4 +1,4 @@
-//! The header of a NumPy array file: type, shape, order.
+//! The header of a `NumPy` array file: type, shape, order.
 //!
 //! Only what recorders of attention write is taken: little-endian floats of 2, 4 or 8 bytes (integers for the prompt),
 //! C order. Anything else is refused by name. The header is a Python dictionary literal; its three keys are looked up in
