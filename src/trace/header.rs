@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::trace::section::Section;
 use serde::{Deserialize, Serialize};
 
-/// Largest prompt, number of rows, or chunk arithmetic the format admits [tokens].
+/// Largest prompt or number of rows the format admits, in tokens.
 pub const MAX_TOKENS: u32 = 1 << 30;
 
 /// Largest number of rows in one chunk.
@@ -60,7 +60,7 @@ pub struct Header {
     /// Entries of one key or value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_dim: Option<u32>,
-    /// Prompt tokens P [tokens].
+    /// Prompt tokens P.
     pub prompt_length: u32,
     /// Token ids of the prompt, P of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,6 +132,17 @@ impl Header {
     #[must_use]
     pub fn with_tokens(mut self) -> Self {
         self.sections.push(Section::tokens());
+        self
+    }
+
+    /// Shortens chunks so that none exceeds 32 MiB in a trace of this many rows.
+    #[must_use]
+    pub fn with_chunks_for(mut self, rows: u32) -> Self {
+        let last = rows.saturating_sub(1);
+        let bytes = |s: &Section| s.row_bytes(self.prompt_length, last).unwrap_or(usize::MAX);
+        let widest = self.sections.iter().map(bytes).max().unwrap_or(0);
+        let fitting = (32 << 20) / widest.max(1);
+        self.chunk_rows = u32::try_from(fitting.clamp(1, 32)).unwrap_or(1);
         self
     }
 

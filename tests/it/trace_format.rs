@@ -294,3 +294,15 @@ fn an_export_without_its_ending_is_refused() {
     let e = export::export(&reader, &dir.path().join("no").join("out.json")).unwrap_err();
     assert_eq!(e.exit_code(), 2);
 }
+
+#[test]
+fn chunks_stay_under_32_mib_at_any_length() {
+    // 80 layers at 200,000 positions: a row of 2 * 80 * 200,000 = 32 MB, so one a chunk (33,554,432 / 32,000,000).
+    let long = Header::new("toy", 100_000).with_layers(80);
+    assert_eq!(long.with_chunks_for(100_000).chunk_rows, 1);
+    // Means alone at 32,768 positions: 65,536 bytes a row, 512 would fit, 32 are taken.
+    assert_eq!(Header::new("toy", 0).with_chunks_for(32_768).chunk_rows, 32);
+    // 30 layers at 45,000 positions: 2.7 MB a row, 12 fit.
+    let middle = Header::new("toy", 5_000).with_layers(30);
+    assert_eq!(middle.with_chunks_for(40_000).chunk_rows, 12);
+}
