@@ -111,7 +111,7 @@ impl TraceReader {
         &self.label
     }
 
-    /// Size of the file [bytes].
+    /// Size of the file in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.source.len()
     }
