@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::trace::section::Section;
 use serde::{Deserialize, Serialize};
 
-/// Largest prompt, number of rows, or chunk arithmetic the format admits [tokens].
+/// Largest prompt or number of rows the format admits, in tokens.
 pub const MAX_TOKENS: u32 = 1 << 30;
 
 /// Largest number of rows in one chunk.
@@ -60,7 +60,7 @@ pub struct Header {
     /// Entries of one key or value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_dim: Option<u32>,
-    /// Prompt tokens P [tokens].
+    /// Prompt tokens P.
     pub prompt_length: u32,
     /// Token ids of the prompt, P of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,6 +135,17 @@ impl Header {
         self
     }
 
+    /// Shortens chunks so that none exceeds 32 MiB in a trace of this many rows.
+    #[must_use]
+    pub fn with_chunks_for(mut self, rows: u32) -> Self {
+        let last = rows.saturating_sub(1);
+        let bytes = |s: &Section| s.row_bytes(self.prompt_length, last).unwrap_or(usize::MAX);
+        let widest = self.sections.iter().map(bytes).max().unwrap_or(0);
+        let fitting = (32 << 20) / widest.max(1);
+        self.chunk_rows = u32::try_from(fitting.clamp(1, 32)).unwrap_or(1);
+        self
+    }
+
     /// Index of a section by kind.
     pub fn section(&self, kind: &str) -> Option<usize> {
         self.sections.iter().position(|s| s.kind == kind)
@@ -166,7 +177,7 @@ impl Header {
             )));
         }
         if !self.forced.is_sorted() {
-            return Err(contradiction("forced is not in ascending order".into()));
+            return Err(contradiction("forced is not in ascending order"));
         }
         self.check_sections()
     }
@@ -183,7 +194,7 @@ impl Header {
 
     fn check_sections(&self) -> Result<()> {
         if self.sections.first() != Some(&Section::rows()) {
-            return Err(contradiction("the first section is not `rows`".into()));
+            return Err(contradiction("the first section is not `rows`"));
         }
         for (i, section) in self.sections.iter().enumerate() {
             if self.sections[..i].iter().any(|s| s.kind == section.kind) {
@@ -198,6 +209,6 @@ impl Header {
     }
 }
 
-fn contradiction(what: String) -> Error {
+fn contradiction(what: impl std::fmt::Display) -> Error {
     Error::data(format!("the header contradicts itself: {what}"))
 }

@@ -11,13 +11,16 @@
 //! times the size; [`section`] leaves room for what policies need of them). Nothing depends on time or order of calls.
 
 pub mod beside;
+mod chunk;
 mod embedded;
 pub mod export;
 pub mod half;
 pub mod header;
 pub mod import;
 mod layout;
+mod preamble;
 pub mod reader;
+mod scan;
 pub mod section;
 mod source;
 pub mod stats;

@@ -70,7 +70,7 @@ impl Section {
     /// Refuses sizes outside the format, and known kinds that contradict the model's shape.
     pub(crate) fn validate(&self, header: &Header) -> Result<(), String> {
         let bits = self.bits_per_position;
-        if bits != 1 && bits % 8 != 0 {
+        if bits != 1 && !bits.is_multiple_of(8) {
             return Err(format!(
                 "section `{}` has {bits} bits a position, allowed are 0, 1 and multiples of 8",
                 self.kind

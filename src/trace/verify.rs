@@ -40,13 +40,14 @@ pub fn verify(reader: &TraceReader) -> Result<Verified> {
         layers(reader)?;
     }
     for (i, section) in reader.header().sections.iter().enumerate() {
+        found.chunks += u64::from(reader.rows().div_ceil(reader.header().chunk_rows));
         if section.bytes_once > 0 && reader.rows() > 0 {
             reader.once(&section.kind)?;
         }
-        reader.for_each_chunk(i, 0..reader.rows(), &mut |_| {
-            found.chunks += 1;
-            Ok(())
-        })?;
+        // The two kinds above have been read; of all others the checksums are checked.
+        if ![ROWS, LAYERS].contains(&section.kind.as_str()) {
+            reader.for_each_chunk(i, 0..reader.rows(), &mut |_| Ok(()))?;
+        }
     }
     Ok(found)
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::trace::beside;
 use crate::trace::half;
 use crate::trace::header::{Header, MAX_TOKENS};
-use crate::trace::layout::{Record, Tag, preamble};
+use crate::trace::layout::{MAX_PAYLOAD, Record, Tag, preamble};
 use crate::trace::section::{LAYERS, TOKENS};
 use std::fs::File;
 use std::io::Write;
@@ -174,6 +174,17 @@ impl TraceWriter {
             return Err(Error::internal("trace writer: a once block is missing"));
         }
         let rows = self.sections[0].rows;
+        if self
+            .sections
+            .iter()
+            .any(|s| s.bytes.len() as u64 > MAX_PAYLOAD)
+        {
+            return Err(Error::data(format!(
+                "{}: a chunk of {rows} rows is over the limit of {MAX_PAYLOAD} bytes",
+                self.path.display()
+            ))
+            .help("write it with a smaller chunk_rows"));
+        }
         let mut group = Vec::new();
         for (i, pending) in self.sections.iter_mut().enumerate() {
             let head = Record {

@@ -1,6 +1,6 @@
-//! From other people's files to .kvt: NumPy arrays and archives, safetensors, raw pairs, and .kvt itself.
+//! From other people's files to .kvt: `NumPy` arrays and archives, safetensors, raw pairs, and .kvt itself.
 //!
-//! Each source says what rows there are and from where; one loop ([`Job::write`]) reads, checks and writes them a row at
+//! Each source says what rows there are and from where; one loop reads, checks and writes them a row at
 //! a time, so an import needs memory for one chunk. Rows are checked here for good (weights finite and not negative,
 //! sums 1 within what binary16 can miss, layers averaging to the mean row) and never corrected: a recording that does
 //! not sum to 1 is not attention, and renormalising it would hide what happened to it.
@@ -174,6 +174,7 @@ impl<'a> Job<'a> {
             }
             None => None,
         };
+        header = header.with_chunks_for(extent.rows);
         header.validate()?;
         Ok(Self {
             header,

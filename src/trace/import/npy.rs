@@ -1,4 +1,4 @@
-//! The header of a NumPy array file: type, shape, order.
+//! The header of a `NumPy` array file: type, shape, order.
 //!
 //! Only what recorders of attention write is taken: little-endian floats of 2, 4 or 8 bytes (integers for the prompt),
 //! C order. Anything else is refused by name. The header is a Python dictionary literal; its three keys are looked up in
@@ -135,9 +135,10 @@ mod tests {
     fn what_numpy_writes() {
         let npy =
             header("{'descr': '<f2', 'fortran_order': False, 'shape': (3, 40), }   \n").unwrap();
+        // 6 + 2 + 2 bytes before a text of 64.
         assert_eq!(
             (npy.descr.as_str(), npy.shape.as_slice(), npy.data),
-            ("<f2", &[3, 40][..], 73)
+            ("<f2", &[3, 40][..], 74)
         );
         assert_eq!(npy.width("x").unwrap(), Width::F16);
         let shape = |s| {

@@ -1,4 +1,4 @@
-//! A NumPy archive: arrays `rows`, and optionally `prompt`, `layers` and `column_sums`.
+//! A `NumPy` archive: arrays `rows`, and optionally `prompt`, `layers` and `column_sums`.
 //!
 //! Arrays are unpacked as they are read and never held whole, so an archive that inflates without end runs into the first
 //! row that does not sum to 1. The archive is opened once an array, because rows and layers are read side by side.

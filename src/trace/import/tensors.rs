@@ -74,8 +74,9 @@ fn header(path: &Path, label: &str) -> Result<(Metadata, u64)> {
             "a header of {size} bytes is announced, the file has {length}"
         )));
     }
-    let mut json = vec![0; size as usize];
-    file.read_exact(&mut json).map_err(|e| bad(e.to_string()))?;
+    let mut json = Vec::new();
+    let taken = (&mut file).take(size).read_to_end(&mut json);
+    taken.map_err(|e| bad(e.to_string()))?;
     let meta: Metadata = serde_json::from_slice(&json).map_err(|e| bad(e.to_string()))?;
     let expected = (8 + size).checked_add(meta.data_len() as u64);
     if expected != Some(length) {
