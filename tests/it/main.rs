@@ -3,4 +3,7 @@
 
 mod catalog;
 mod layering;
+mod model_cli;
+mod model_gguf;
+mod model_hf;
 mod model_shapes;
