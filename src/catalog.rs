@@ -192,8 +192,8 @@ pub fn runtime_ids() -> Vec<&'static str> {
     Shelf::Runtimes.ids()
 }
 
-/// The extension of a path, where it is one that is read.
-fn extension(name: &str) -> Option<&'static str> {
+/// The extension of a path, where it is one that is read instead of a name: `toml` or `json`.
+pub fn extension(name: &str) -> Option<&'static str> {
     let found = Path::new(name.trim()).extension()?;
     ["toml", "json"].into_iter().find(|e| found.eq_ignore_ascii_case(e))
 }

@@ -99,7 +99,8 @@ impl Grid {
                 c.set_cell_alignment(if column.2 { CellAlignment::Right } else { CellAlignment::Left });
             }
         }
-        table.lines().map(|l| format!("{}\n", l.trim_end())).collect()
+        let lines: Vec<String> = table.lines().map(|l| l.trim_end().to_string()).collect();
+        lines.join("\n") + "\n"
     }
 
     /// As an array of objects.

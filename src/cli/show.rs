@@ -91,12 +91,10 @@ fn guess(name: &str) -> Result<Shelf> {
     if let Some(shelf) = Shelf::ALL.into_iter().find(|s| s.has(name)) {
         return Ok(shelf);
     }
-    let path = name.to_ascii_lowercase();
-    if path.ends_with(".json") {
-        return Ok(Shelf::Models);
-    }
-    if path.ends_with(".toml") {
-        return catalog::shelf_of_file(name);
+    match catalog::extension(name) {
+        Some("json") => return Ok(Shelf::Models),
+        Some(_) => return catalog::shelf_of_file(name),
+        None => {}
     }
     let near = Shelf::ALL.into_iter().filter_map(|s| s.nearest(name).map(|n| (s, n)));
     let help: Vec<String> = near.map(|(s, n)| format!("`{n}` ({})", s.singular())).collect();

@@ -167,12 +167,12 @@ impl Model {
         self.aliases.iter().find(|a| a.contains('/')).unwrap_or(&self.name)
     }
 
-    /// Bytes of KV one token adds to a sequence short enough for every window [bytes].
+    /// Bytes of KV one token adds to a sequence short enough for every window \[bytes\].
     pub fn kv_bytes_per_token(&self, format: KvFormat) -> f64 {
         self.layers.iter().map(|l| format.rule_bytes(l.kv_rule())).sum()
     }
 
-    /// Bytes of KV of a sequence of this many tokens; sliding layers hold their window at most [bytes].
+    /// Bytes of KV of a sequence of this many tokens; sliding layers hold their window at most \[bytes\].
     pub fn kv_bytes(&self, tokens: u64, format: KvFormat) -> f64 {
         let held = |rule: KvRule| rule.window.map_or(tokens, |w| tokens.min(u64::from(w))) as f64;
         self.layers.iter().map(|l| held(l.kv_rule()) * format.rule_bytes(l.kv_rule())).sum()

@@ -46,7 +46,7 @@ pub(super) fn hardware(h: &Hardware, json: bool) -> Result<String> {
     host(h, &mut sheet);
     let coherent = if h.link.coherent { "; the GPU reads host memory in place" } else { "" };
     let fitted = h.calibrated.as_ref().map_or(String::new(), |c| format!("calibrated: {c}\n"));
-    let warnings: String = catalog::hardware_warnings(h).iter().map(|w| format!("warning: {w}\n")).collect();
+    let warnings = catalog::hardware_warnings(h).into_iter().fold(String::new(), |all, w| all + "warning: " + &w + "\n");
     Ok(format!(
         "{} ({}): {}, {}\nlink: {}{coherent}\nhost: {}\n{fitted}{warnings}\n{}",
         h.id,

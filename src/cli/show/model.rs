@@ -46,8 +46,7 @@ impl View<'_> {
         );
         out.push_str(&self.kv_text());
         out.push_str(&self.parameters_text());
-        out.push_str(&format!("\nWeights, bytes\n{}", indent(&self.weights_grid().table())));
-        out
+        out + "\nWeights, bytes\n" + &indent(&self.weights_grid().table())
     }
 
     fn kv_text(&self) -> String {
@@ -244,5 +243,5 @@ fn parts(m: &Model) -> Vec<(&'static str, u64)> {
 }
 
 fn indent(text: &str) -> String {
-    text.lines().map(|l| format!("  {l}\n")).collect()
+    text.lines().fold(String::new(), |all, line| all + "  " + line + "\n")
 }
