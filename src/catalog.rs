@@ -77,13 +77,24 @@ impl Shelf {
     }
 
     fn find(self, name: &str) -> Option<&'static Entry> {
-        let exact = self.entries().iter().find(|e| e.id.eq_ignore_ascii_case(name));
-        exact.or_else(|| self.entries().iter().find(|e| e.aliases().any(|a| a.eq_ignore_ascii_case(name))))
+        let exact = self
+            .entries()
+            .iter()
+            .find(|e| e.id.eq_ignore_ascii_case(name));
+        exact.or_else(|| {
+            self.entries()
+                .iter()
+                .find(|e| e.aliases().any(|a| a.eq_ignore_ascii_case(name)))
+        })
     }
 
     /// The nearest name to a misspelt one.
     pub fn nearest(self, name: &str) -> Option<&'static str> {
-        let names = || self.entries().iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases()));
+        let names = || {
+            self.entries()
+                .iter()
+                .flat_map(|e| std::iter::once(e.id).chain(e.aliases()))
+        };
         did_you_mean(name, names())
     }
 
@@ -125,7 +136,10 @@ pub fn model(name: &str) -> Result<Model> {
         Some("toml") => model::file::read(&read(name)?, name),
         _ => {
             let entry = Shelf::Models.entry(name)?;
-            model::file::read(entry.text, &format!("models/architectures/{}.toml", entry.id))
+            model::file::read(
+                entry.text,
+                &format!("models/architectures/{}.toml", entry.id),
+            )
         }
     }
 }
@@ -167,7 +181,11 @@ pub fn runtime(name: &str) -> Result<Runtime> {
 pub fn shelf_of_file(path: &str) -> Result<Shelf> {
     let text = read(path)?;
     let table: toml::Table = parse(&text, path)?;
-    let marks = [(Shelf::Models, "hidden"), (Shelf::Hardware, "gpu"), (Shelf::Runtimes, "step_gap")];
+    let marks = [
+        (Shelf::Models, "hidden"),
+        (Shelf::Hardware, "gpu"),
+        (Shelf::Runtimes, "step_gap"),
+    ];
     let found = marks.into_iter().find(|(_, key)| table.contains_key(*key));
     found.map(|(shelf, _)| shelf).ok_or_else(|| {
         Error::usage(format!(
@@ -195,7 +213,9 @@ pub fn runtime_ids() -> Vec<&'static str> {
 /// The extension of a path, where it is one that is read instead of a name: `toml` or `json`.
 pub fn extension(name: &str) -> Option<&'static str> {
     let found = Path::new(name.trim()).extension()?;
-    ["toml", "json"].into_iter().find(|e| found.eq_ignore_ascii_case(e))
+    ["toml", "json"]
+        .into_iter()
+        .find(|e| found.eq_ignore_ascii_case(e))
 }
 
 /// Reads a text file of bounded size.
@@ -206,12 +226,21 @@ fn read(path: &str) -> Result<String> {
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(cannot)?;
-    file.take(FILE_LIMIT + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    file.take(FILE_LIMIT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(cannot)?;
     if bytes.len() as u64 > FILE_LIMIT {
-        return Err(Error::usage(format!("{path}: larger than {} MiB, which no such file is", FILE_LIMIT >> 20)));
+        return Err(Error::usage(format!(
+            "{path}: larger than {} MiB, which no such file is",
+            FILE_LIMIT >> 20
+        )));
     }
-    String::from_utf8(bytes)
-        .map_err(|e| Error::data(format!("{path}: not text: byte {} is not UTF-8", e.utf8_error().valid_up_to())))
+    String::from_utf8(bytes).map_err(|e| {
+        Error::data(format!(
+            "{path}: not text: byte {} is not UTF-8",
+            e.utf8_error().valid_up_to()
+        ))
+    })
 }
 
 /// Parses TOML, with the place of an error.
@@ -229,7 +258,11 @@ fn parse<T: DeserializeOwned>(text: &str, path: &str) -> Result<T> {
 
 /// The nearest of the expected keys to an unknown one, from the parser's own sentence.
 fn suggestion(message: &str) -> Option<&str> {
-    let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
+    let mut quoted = message
+        .strip_prefix("unknown field ")?
+        .split('`')
+        .skip(1)
+        .step_by(2);
     let given = quoted.next()?;
     did_you_mean(given, quoted)
 }

@@ -1,3 +1,7 @@
 //! The kvplan binary: see `kvplan::cli`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kvplan::cli::main()
+}

@@ -30,7 +30,12 @@ pub(super) fn hardware(h: &Hardware, text: &str, path: &str) -> Result<()> {
         bound("linear_share_8bit", &k.linear_share_8bit, 0.001, 1.0),
         bound("linear_share_4bit", &k.linear_share_4bit, 0.001, 1.0),
         bound("gemm_share", &k.gemm_share, 0.001, 1.0),
-        bound("prefill_attention_share", &k.prefill_attention_share, 0.001, 1.0),
+        bound(
+            "prefill_attention_share",
+            &k.prefill_attention_share,
+            0.001,
+            1.0,
+        ),
         bound("attention_fixed", &k.attention_fixed, 0.0, 1.0),
         bound("linear_fixed", &k.linear_fixed, 0.0, 1.0),
         bound("duplex", &h.link.duplex, 0.01, 1.0),
@@ -48,7 +53,12 @@ pub(super) fn hardware(h: &Hardware, text: &str, path: &str) -> Result<()> {
     check(&all, text, path)?;
     let host = (h.host.pinned_limit.get(), h.host.memory.get());
     if host.0 > host.1 {
-        return Err(fault("pinned_limit", "is more than the host's memory", text, path));
+        return Err(fault(
+            "pinned_limit",
+            "is more than the host's memory",
+            text,
+            path,
+        ));
     }
     Ok(())
 }
@@ -76,15 +86,23 @@ pub(super) fn runtime(r: &Runtime, text: &str, path: &str) -> Result<()> {
 }
 
 fn check(bounds: &[Bound], text: &str, path: &str) -> Result<()> {
-    let wrong = bounds.iter().find(|(_, v, low, high)| !(low <= v && v <= high));
+    let wrong = bounds
+        .iter()
+        .find(|(_, v, low, high)| !(low <= v && v <= high));
     match wrong {
         None => Ok(()),
-        Some((key, value, low, _)) if value < low => {
-            Err(fault(key, &format!("is {value}, less than anything real ({low})"), text, path))
-        }
-        Some((key, value, _, high)) => {
-            Err(fault(key, &format!("is {value}, more than anything real ({high})"), text, path))
-        }
+        Some((key, value, low, _)) if value < low => Err(fault(
+            key,
+            &format!("is {value}, less than anything real ({low})"),
+            text,
+            path,
+        )),
+        Some((key, value, _, high)) => Err(fault(
+            key,
+            &format!("is {value}, more than anything real ({high})"),
+            text,
+            path,
+        )),
     }
 }
 
@@ -117,7 +135,9 @@ pub fn warnings(h: &Hardware) -> Vec<String> {
                 h.link.name
             ));
         } else if rate <= 0.0 {
-            out.push(format!("link {key} is zero: whatever is on the host never arrives"));
+            out.push(format!(
+                "link {key} is zero: whatever is on the host never arrives"
+            ));
         }
     }
     if h.host.ddr_read.get() < h.link.h2d.get() && h.link.h2d.get().is_finite() {
@@ -132,7 +152,15 @@ pub fn warnings(h: &Hardware) -> Vec<String> {
 
 /// What the wire of a named link carries each way; for an unknown name, what no host link exceeds [bytes/s].
 fn wire(name: &str) -> f64 {
-    let known =
-        [("PCIe 3", 15.8e9), ("PCIe 4", 31.5e9), ("PCIe 5", 63.0e9), ("PCIe 6", 126.0e9), ("NVLink-C2C", 450e9)];
-    known.iter().find(|(n, _)| name.starts_with(n)).map_or(900e9, |(_, w)| *w)
+    let known = [
+        ("PCIe 3", 15.8e9),
+        ("PCIe 4", 31.5e9),
+        ("PCIe 5", 63.0e9),
+        ("PCIe 6", 126.0e9),
+        ("NVLink-C2C", 450e9),
+    ];
+    known
+        .iter()
+        .find(|(n, _)| name.starts_with(n))
+        .map_or(900e9, |(_, w)| *w)
 }

@@ -12,7 +12,11 @@ pub(super) struct Entry {
 impl Entry {
     /// Its other names, from the `aliases` line at its head.
     pub(super) fn aliases(&self) -> impl Iterator<Item = &'static str> {
-        let line = self.text.lines().find_map(|l| l.strip_prefix("aliases = [")).unwrap_or("");
+        let line = self
+            .text
+            .lines()
+            .find_map(|l| l.strip_prefix("aliases = ["))
+            .unwrap_or("");
         line.split('"').skip(1).step_by(2)
     }
 }

@@ -30,24 +30,37 @@ impl Cell {
     /// The same text for both.
     pub fn text(text: impl Into<String>) -> Self {
         let shown = text.into();
-        Self { value: Value::from(shown.clone()), shown }
+        Self {
+            value: Value::from(shown.clone()),
+            shown,
+        }
     }
 
     /// A number with its form for people.
     pub fn number(value: f64, shown: impl Into<String>) -> Self {
-        Self { shown: shown.into(), value: number(value) }
+        Self {
+            shown: shown.into(),
+            value: number(value),
+        }
     }
 
     /// Nothing known.
     pub fn none() -> Self {
-        Self { shown: "-".into(), value: Value::Null }
+        Self {
+            shown: "-".into(),
+            value: Value::Null,
+        }
     }
 }
 
 /// A JSON number, whole where it is.
 #[allow(clippy::cast_possible_truncation)] // below 2^53, checked
 pub fn number(value: f64) -> Value {
-    if value.fract() == 0.0 && value.abs() < 9e15 { Value::from(value as i64) } else { Value::from(value) }
+    if value.fract() == 0.0 && value.abs() < 9e15 {
+        Value::from(value as i64)
+    } else {
+        Value::from(value)
+    }
 }
 
 /// A column: key for machines, head for people, whether it is a number.
@@ -64,7 +77,10 @@ pub struct Grid {
 impl Grid {
     /// An empty grid.
     pub fn new(columns: &[Column]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+        Self {
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row, one cell a column.
@@ -96,7 +112,11 @@ impl Grid {
         for (i, column) in self.columns.iter().enumerate() {
             if let Some(c) = table.column_mut(i) {
                 c.set_padding((0, 2));
-                c.set_cell_alignment(if column.2 { CellAlignment::Right } else { CellAlignment::Left });
+                c.set_cell_alignment(if column.2 {
+                    CellAlignment::Right
+                } else {
+                    CellAlignment::Left
+                });
             }
         }
         let lines: Vec<String> = table.lines().map(|l| l.trim_end().to_string()).collect();
@@ -106,7 +126,11 @@ impl Grid {
     /// As an array of objects.
     pub fn json(&self) -> Value {
         let object = |row: &Vec<Cell>| {
-            let pairs = self.columns.iter().zip(row).map(|(c, cell)| (c.0.to_string(), cell.value.clone()));
+            let pairs = self
+                .columns
+                .iter()
+                .zip(row)
+                .map(|(c, cell)| (c.0.to_string(), cell.value.clone()));
             Value::Object(pairs.collect::<Map<_, _>>())
         };
         Value::Array(self.rows.iter().map(object).collect())
@@ -115,7 +139,9 @@ impl Grid {
     fn csv(&self) -> Result<String> {
         let failed = |e: &dyn std::fmt::Display| Error::internal(format!("csv: {e}"));
         let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(self.columns.iter().map(|c| c.0)).map_err(|e| failed(&e))?;
+        writer
+            .write_record(self.columns.iter().map(|c| c.0))
+            .map_err(|e| failed(&e))?;
         for row in &self.rows {
             let fields = row.iter().map(|c| match &c.value {
                 Value::String(s) => s.clone(),
@@ -134,6 +160,7 @@ impl Grid {
 /// # Errors
 /// Internal: cannot occur for values made here.
 pub fn pretty(value: &impl serde::Serialize) -> Result<String> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Error::internal(format!("json: {e}")))?;
+    let text =
+        serde_json::to_string_pretty(value).map_err(|e| Error::internal(format!("json: {e}")))?;
     Ok(text + "\n")
 }

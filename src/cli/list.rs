@@ -7,6 +7,8 @@ use crate::catalog;
 use crate::error::{Error, Result};
 use crate::hardware::{Hardware, Source};
 use crate::model::{Attention, KvFormat, Model};
+use crate::policy;
+use crate::trace::{TraceReader, embedded};
 use crate::units::text::{group, significant};
 
 /// A shelf to list.
@@ -18,6 +20,10 @@ pub enum What {
     Hardware,
     /// Serving software.
     Runtimes,
+    /// What decides where a token lives.
+    Policies,
+    /// Recorded attention in the binary.
+    Traces,
 }
 
 /// Arguments of `list`.
@@ -40,8 +46,11 @@ pub fn run(args: &ListArgs, out: &mut dyn Write) -> Result<()> {
         What::Models => models()?,
         What::Hardware => hardware()?,
         What::Runtimes => runtimes()?,
+        What::Policies => policies(),
+        What::Traces => traces()?,
     };
-    out.write_all(grid.render(args.format)?.as_bytes()).map_err(|e| Error::usage(format!("cannot write the list: {e}")))
+    out.write_all(grid.render(args.format)?.as_bytes())
+        .map_err(|e| Error::usage(format!("cannot write the list: {e}")))
 }
 
 fn models() -> Result<Grid> {
@@ -72,19 +81,38 @@ fn models() -> Result<Grid> {
 
 /// `70.6 B` for people.
 fn count(parameters: u64) -> String {
-    let (scale, unit) = if parameters >= 1_000_000_000 { (1e9, "B") } else { (1e6, "M") };
+    let (scale, unit) = if parameters >= 1_000_000_000 {
+        (1e9, "B")
+    } else {
+        (1e6, "M")
+    };
     format!("{} {unit}", significant(parameters as f64 / scale))
 }
 
 /// `64 heads, 8 KV` and what else is special.
 fn attention(m: &Model) -> String {
-    let sliding = m.layers.iter().filter(|l| l.kv_rule().window.is_some()).count();
+    let sliding = m
+        .layers
+        .iter()
+        .filter(|l| l.kv_rule().window.is_some())
+        .count();
     let base = match m.layers.first().map(|l| l.attention) {
-        Some(Attention::Latent { heads, kv_rank, rope, .. }) => format!("{heads} heads, latent {kv_rank} + {rope}"),
-        Some(Attention::Grouped { heads, kv_heads, .. }) => format!("{heads} heads, {kv_heads} KV"),
+        Some(Attention::Latent {
+            heads,
+            kv_rank,
+            rope,
+            ..
+        }) => format!("{heads} heads, latent {kv_rank} + {rope}"),
+        Some(Attention::Grouped {
+            heads, kv_heads, ..
+        }) => format!("{heads} heads, {kv_heads} KV"),
         None => String::new(),
     };
-    if sliding == 0 { base } else { format!("{base}, {sliding} of {} layers slide", m.layers.len()) }
+    if sliding == 0 {
+        base
+    } else {
+        format!("{base}, {sliding} of {} layers slide", m.layers.len())
+    }
 }
 
 fn hardware() -> Result<Grid> {
@@ -110,7 +138,9 @@ fn hardware() -> Result<Grid> {
             Cell::number(h.host.memory.get(), h.host.memory.show()),
             Cell::number(h.host.ddr_read.get(), h.host.ddr_read.show()),
             Cell::text(kernels(&h).word()),
-            h.price.as_ref().map_or_else(Cell::none, |p| Cell::number(p.get(), p.show())),
+            h.price
+                .as_ref()
+                .map_or_else(Cell::none, |p| Cell::number(p.get(), p.show())),
         ]);
     }
     Ok(grid)
@@ -118,7 +148,11 @@ fn hardware() -> Result<Grid> {
 
 /// Where the kernel figures come from: measured only if attention and 16-bit linear layers are.
 fn kernels(h: &Hardware) -> Source {
-    h.gpu.kernels.attention_share.source.max(h.gpu.kernels.linear_share.source)
+    h.gpu
+        .kernels
+        .attention_share
+        .source
+        .max(h.gpu.kernels.linear_share.source)
 }
 
 fn runtimes() -> Result<Grid> {
@@ -145,6 +179,58 @@ fn runtimes() -> Result<Grid> {
             Cell::number(r.batched_tokens.get(), r.batched_tokens.show()),
             Cell::number(f64::from(r.page_tokens), r.page_tokens.to_string()),
             Cell::text(if r.preempts { "preempts" } else { "waits" }),
+        ]);
+    }
+    Ok(grid)
+}
+
+fn policies() -> Grid {
+    let mut grid = Grid::new(&[
+        Column("name", "NAME", false),
+        Column("summary", "WHAT IT DOES", false),
+        Column("parameters", "PARAMETERS", false),
+        Column("kind", "KIND", false),
+    ]);
+    for card in policy::cards() {
+        let params: Vec<String> = card
+            .params
+            .iter()
+            .map(|p| format!("{}={}", p.key, p.value))
+            .collect();
+        let kind = match (card.oracle, card.destroys) {
+            (true, _) => "ceiling: reads the future",
+            (false, true) => "destroys",
+            (false, false) => "keeps everything",
+        };
+        grid.row(vec![
+            Cell::text(card.name),
+            Cell::text(card.summary),
+            Cell::text(params.join(",")),
+            Cell::text(kind),
+        ]);
+    }
+    grid
+}
+
+fn traces() -> Result<Grid> {
+    let mut grid = Grid::new(&[
+        Column("name", "NAME", false),
+        Column("model", "MODEL", false),
+        Column("prompt_tokens", "PROMPT", true),
+        Column("rows", "ROWS", true),
+        Column("averaging", "A ROW IS", false),
+        Column("file_bytes", "BYTES", true),
+    ]);
+    for (name, bytes) in embedded() {
+        let t = TraceReader::from_bytes(name, bytes)?;
+        let whole = |n: u64| Cell::number(n as f64, group(&n.to_string()));
+        grid.row(vec![
+            Cell::text(*name),
+            Cell::text(&t.header().model),
+            whole(t.prompt().into()),
+            whole(t.rows().into()),
+            Cell::text(&t.header().averaging),
+            whole(t.file_bytes()),
         ]);
     }
     Ok(grid)

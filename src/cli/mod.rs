@@ -1,5 +1,171 @@
-//! The command line.
+//! The command line: one file a verb, no arithmetic.
+//!
+//! stdout carries the result only and is a function of inputs and seed; everything else goes to stderr. Exit codes:
+//! 0 answer; 1 ran, but the answer is no; 2 usage or configuration; 3 bad data; 4 no device; 70 a bug; 130 interrupted;
+//! a closed pipe ends quietly with 0. All writing goes through [`out::Out`]: it creates the result file before the run,
+//! writes it beside and renames it, so a killed run leaves either the old file or the new one. The flags of a
+//! deployment are made from the table of settings in `scenario` and are the same for every verb.
 
+pub mod explain;
+pub mod flags;
 pub mod grid;
+pub mod interrupt;
 pub mod list;
+pub mod out;
+pub mod plan;
+pub mod plot;
+pub mod render;
+pub mod schema;
 pub mod show;
+pub mod simulate;
+pub mod trace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::error::{Cause, Error, Result};
+use out::Out;
+
+/// What a KV cache tiered over HBM, host memory and PCIe costs, saves and risks on your machine.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kvplan",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_long_help = "EXAMPLES:\n  kvplan plan\n  kvplan plan --model llama-3.1-8b --weights bf16 --hardware rtx-4090,l40s --batch 16\n  \
+        kvplan simulate --hardware gh200 --t1 host-attention --format json -o result.json\n  \
+        kvplan explain result.json memory.kv_full_bytes\n  kvplan list hardware\n\n\
+        EXIT CODES: 0 answer; 1 ran, but the answer is no; 2 usage; 3 bad data; 4 no device; 70 a bug; 130 interrupted"
+)]
+struct Cli {
+    /// Colour: a flag goes over `NO_COLOR`, that over `CLICOLOR_FORCE`, that over what the terminal can do.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
+    color: Color,
+    /// No notes on stderr.
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// More on stderr: what was resolved, how long it took.
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    verbose: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Color {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+#[rustfmt::skip] // help texts read best as one line each
+enum Command {
+    /// Runs one deployment: what fits, how fast, what it saves and risks.
+    Simulate(Box<simulate::SimulateArgs>),
+    /// Compares every way to serve a question on several cards, and says which to take.
+    Plan(Box<plan::PlanArgs>),
+    /// Lists what is in the binary: models, hardware, runtimes, policies, traces.
+    List(list::ListArgs),
+    /// Shows one model, machine, runtime or policy, factor by factor.
+    Show(show::ShowArgs),
+    /// Prints the formula, the values and the sources behind one figure of a result.
+    Explain(explain::ExplainArgs),
+    /// Draws tokens per request against tokens/s for one card.
+    Plot(Box<plot::PlotArgs>),
+    /// Imports, checks and prints recorded attention (.kvt).
+    Trace { #[command(subcommand)] command: trace::TraceCommand },
+    /// Prints the JSON schema of a result or a scenario.
+    Schema(schema::SchemaArgs),
+}
+
+/// Whether the answer is yes (exit 0) or no (exit 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// There is an answer.
+    Yes,
+    /// It ran, but the answer is no: it does not fit.
+    No,
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    render::on_panic();
+    interrupt::install();
+    let outcome = std::panic::catch_unwind(|| start(std::env::args_os()));
+    ExitCode::from(outcome.unwrap_or(70))
+}
+
+fn start(args: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(e) => return clap_exit(&e),
+    };
+    let mut out = Out::new(cli.color.stdout(), cli.quiet, cli.verbose);
+    match run(&cli.command, &mut out).and_then(|answer| out.finish().map(|()| answer)) {
+        Ok(Answer::Yes) => 0,
+        Ok(Answer::No) => 1,
+        Err(e) => {
+            render::error(&e, cli.color.stderr());
+            e.exit_code()
+        }
+    }
+}
+
+fn run(command: &Command, out: &mut Out) -> Result<Answer> {
+    let done = |r: Result<()>| r.map(|()| Answer::Yes);
+    match command {
+        Command::Simulate(args) => simulate::run(args, out),
+        Command::Plan(args) => plan::run(args, out),
+        Command::List(args) => done(list::run(args, out)),
+        Command::Show(args) => done(show::run(args, out)),
+        Command::Explain(args) => done(explain::run(args, out)),
+        Command::Plot(args) => plot::run(args, out),
+        Command::Trace { command } => done(trace::run(command, out)),
+        Command::Schema(args) => done(schema::run(args, out)),
+    }
+}
+
+/// Help and version are answers (0); usage errors are 2, as everywhere.
+fn clap_exit(error: &clap::Error) -> u8 {
+    let code = u8::try_from(error.exit_code()).unwrap_or(2);
+    let cropped = render::crop(&error.to_string(), 4000);
+    if code == 0 || cropped.len() == error.to_string().len() {
+        error.print().ok(); // a closed pipe is no error
+    } else {
+        render::plain(&cropped);
+    }
+    code
+}
+
+impl Color {
+    fn stdout(self) -> bool {
+        self.decide(std::io::IsTerminal::is_terminal(&std::io::stdout()))
+    }
+
+    fn stderr(self) -> bool {
+        self.decide(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+    }
+
+    fn decide(self, terminal: bool) -> bool {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto if std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty()) => false,
+            Self::Auto => set("CLICOLOR_FORCE") || terminal,
+        }
+    }
+}
+
+/// An error of writing the result.
+pub(crate) fn write_failed(what: &str, error: &std::io::Error) -> Error {
+    Error::new(Cause::Usage, format!("cannot write {what}: {error}"))
+        .help("name a file in a folder you may write to with -o, or `-` for stdout")
+}

@@ -1,7 +1,8 @@
-//! `kvplan show`: one model, machine or runtime, every factor and every source.
+//! `kvplan show`: one model, machine, runtime or policy, every factor and every source.
 
 mod machine;
 mod model;
+mod policy;
 
 use std::io::Write;
 
@@ -23,7 +24,7 @@ pub enum Form {
 /// Arguments of `show`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ShowArgs {
-    /// `[model|hardware|runtime] NAME`; NAME may be a path to a .toml or, for a model, a config.json
+    /// `[model|hardware|runtime|policy] NAME`; NAME may be a path to a .toml or, for a model, a config.json
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     pub words: Vec<String>,
     /// KV format of a model
@@ -37,29 +38,59 @@ pub struct ShowArgs {
     pub format: Form,
 }
 
+/// What a name can mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    On(Shelf),
+    Policy,
+}
+
+const KINDS: [(&str, &str, Kind); 4] = [
+    ("model", "models", Kind::On(Shelf::Models)),
+    ("hardware", "hardware", Kind::On(Shelf::Hardware)),
+    ("runtime", "runtimes", Kind::On(Shelf::Runtimes)),
+    ("policy", "policies", Kind::Policy),
+];
+
 /// Shows what was named.
 ///
 /// # Errors
 /// Usage: no such kind, name or format. What reading a file can say. The output cannot be written.
 pub fn run(args: &ShowArgs, out: &mut dyn Write) -> Result<()> {
-    let (shelf, name) = target(&args.words)?;
-    let text = match (args.format, shelf) {
-        (Form::Toml, _) => shelf.text(name)?.to_string(),
-        (form, Shelf::Models) => {
-            let model = catalog::model(name)?;
-            let formats = match &args.weights {
-                Some(w) => vec![WeightFormat::parse(w)?],
-                None => formats_of(&model),
-            };
-            formats.iter().try_for_each(|f| model.accepts(f))?;
-            let kv = KvFormat::parse(&args.kv)?;
-            let view = model::View { model: &model, kv, formats: &formats };
-            if form == Form::Json { view.json()? } else { view.text() }
+    let (kind, name) = target(&args.words)?;
+    let text = match kind {
+        Kind::Policy => policy::text(name, args.format)?,
+        Kind::On(shelf) if args.format == Form::Toml => shelf.text(name)?.to_string(),
+        Kind::On(Shelf::Models) => model_text(args, name)?,
+        Kind::On(Shelf::Hardware) => {
+            machine::hardware(&catalog::hardware(name)?, args.format == Form::Json)?
         }
-        (form, Shelf::Hardware) => machine::hardware(&catalog::hardware(name)?, form == Form::Json)?,
-        (form, Shelf::Runtimes) => machine::runtime(&catalog::runtime(name)?, form == Form::Json)?,
+        Kind::On(Shelf::Runtimes) => {
+            machine::runtime(&catalog::runtime(name)?, args.format == Form::Json)?
+        }
     };
-    out.write_all(text.as_bytes()).map_err(|e| Error::usage(format!("cannot write the answer: {e}")))
+    out.write_all(text.as_bytes())
+        .map_err(|e| Error::usage(format!("cannot write the answer: {e}")))
+}
+
+fn model_text(args: &ShowArgs, name: &str) -> Result<String> {
+    let model = catalog::model(name)?;
+    let formats = match &args.weights {
+        Some(w) => vec![WeightFormat::parse(w)?],
+        None => formats_of(&model),
+    };
+    formats.iter().try_for_each(|f| model.accepts(f))?;
+    let kv = KvFormat::parse(&args.kv)?;
+    let view = model::View {
+        model: &model,
+        kv,
+        formats: &formats,
+    };
+    if args.format == Form::Json {
+        view.json()
+    } else {
+        Ok(view.text())
+    }
 }
 
 /// Every named format that says something about the model.
@@ -69,15 +100,18 @@ fn formats_of(model: &Model) -> Vec<WeightFormat> {
     all
 }
 
-/// The shelf and the name that the words mean.
-fn target(words: &[String]) -> Result<(Shelf, &str)> {
+/// The kind and the name that the words mean.
+fn target(words: &[String]) -> Result<(Kind, &str)> {
     match words {
         [name] => Ok((guess(name)?, name)),
         [kind, name] => {
-            let found = Shelf::ALL.into_iter().find(|s| kind == s.singular() || kind == s.plural());
-            found.map(|s| (s, name.as_str())).ok_or_else(|| {
-                let kinds = Shelf::ALL.map(Shelf::singular);
-                let near = did_you_mean(kind, kinds).map_or(String::new(), |k| format!("did you mean `{k}`? "));
+            let found = KINDS
+                .iter()
+                .find(|(one, many, _)| kind == one || kind == many);
+            found.map(|(_, _, k)| (*k, name.as_str())).ok_or_else(|| {
+                let kinds = KINDS.map(|(one, _, _)| one);
+                let near = did_you_mean(kind, kinds)
+                    .map_or(String::new(), |k| format!("did you mean `{k}`? "));
                 Error::usage(format!("`{kind}` is not a kind of thing to show"))
                     .help(format!("{near}kinds: {}", kinds.join(", ")))
             })
@@ -87,18 +121,37 @@ fn target(words: &[String]) -> Result<(Shelf, &str)> {
 }
 
 /// The kind of a bare name or path.
-fn guess(name: &str) -> Result<Shelf> {
+fn guess(name: &str) -> Result<Kind> {
     if let Some(shelf) = Shelf::ALL.into_iter().find(|s| s.has(name)) {
-        return Ok(shelf);
+        return Ok(Kind::On(shelf));
+    }
+    let word = name.split(':').next().unwrap_or(name);
+    if crate::policy::names().contains(&word) {
+        return Ok(Kind::Policy);
     }
     match catalog::extension(name) {
-        Some("json") => return Ok(Shelf::Models),
-        Some(_) => return catalog::shelf_of_file(name),
-        None => {}
+        Some("json") => Ok(Kind::On(Shelf::Models)),
+        Some(_) => catalog::shelf_of_file(name).map(Kind::On),
+        None => Err(unknown(name)),
     }
-    let near = Shelf::ALL.into_iter().filter_map(|s| s.nearest(name).map(|n| (s, n)));
-    let help: Vec<String> = near.map(|(s, n)| format!("`{n}` ({})", s.singular())).collect();
-    let guess = if help.is_empty() { String::new() } else { format!("did you mean {}? ", help.join(" or ")) };
-    Err(Error::usage(format!("`{name}` is not in the catalog"))
-        .help(format!("{guess}`kvplan list models`, `list hardware` and `list runtimes` show what is")))
+}
+
+/// A name that is nowhere, with the nearest of each kind.
+fn unknown(name: &str) -> Error {
+    let shelves = Shelf::ALL
+        .into_iter()
+        .filter_map(|s| s.nearest(name).map(|n| (s.singular(), n)));
+    let policy = did_you_mean(name, crate::policy::names().iter().copied()).map(|n| ("policy", n));
+    let near: Vec<String> = shelves
+        .chain(policy)
+        .map(|(kind, n)| format!("`{n}` ({kind})"))
+        .collect();
+    let guess = if near.is_empty() {
+        String::new()
+    } else {
+        format!("did you mean {}? ", near.join(" or "))
+    };
+    Error::usage(format!("`{name}` is not in the catalog")).help(format!(
+        "{guess}`kvplan list models`, `hardware`, `runtimes` and `policies` show what is"
+    ))
 }

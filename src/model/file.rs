@@ -99,12 +99,40 @@ enum FfnForm {
 impl From<AttentionForm> for Attention {
     fn from(form: AttentionForm) -> Self {
         match form {
-            AttentionForm::Grouped { heads, kv_heads, head_dim, window, qkv_bias, out_bias, qk_norm, sink_logits } => {
-                Self::Grouped { heads, kv_heads, head_dim, window, qkv_bias, out_bias, qk_norm, sink_logits }
-            }
-            AttentionForm::Latent { heads, kv_rank, q_rank, rope, nope, value } => {
-                Self::Latent { heads, kv_rank, q_rank, rope, nope, value }
-            }
+            AttentionForm::Grouped {
+                heads,
+                kv_heads,
+                head_dim,
+                window,
+                qkv_bias,
+                out_bias,
+                qk_norm,
+                sink_logits,
+            } => Self::Grouped {
+                heads,
+                kv_heads,
+                head_dim,
+                window,
+                qkv_bias,
+                out_bias,
+                qk_norm,
+                sink_logits,
+            },
+            AttentionForm::Latent {
+                heads,
+                kv_rank,
+                q_rank,
+                rope,
+                nope,
+                value,
+            } => Self::Latent {
+                heads,
+                kv_rank,
+                q_rank,
+                rope,
+                nope,
+                value,
+            },
         }
     }
 }
@@ -113,9 +141,21 @@ impl From<FfnForm> for Ffn {
     fn from(form: FfnForm) -> Self {
         match form {
             FfnForm::Dense { intermediate } => Self::Dense { intermediate },
-            FfnForm::Experts { experts, active, intermediate, shared, bias, router_bias } => {
-                Self::Experts { experts, active, intermediate, shared, bias, router_bias }
-            }
+            FfnForm::Experts {
+                experts,
+                active,
+                intermediate,
+                shared,
+                bias,
+                router_bias,
+            } => Self::Experts {
+                experts,
+                active,
+                intermediate,
+                shared,
+                bias,
+                router_bias,
+            },
         }
     }
 }
@@ -125,8 +165,9 @@ impl From<FfnForm> for Ffn {
 /// # Errors
 /// Usage, with file, line and caret: not TOML, unknown or missing keys, an order that names no kind, absurd widths.
 pub fn read(text: &str, path: &str) -> Result<Model> {
-    let file: File = toml::from_str(text)
-        .map_err(|e| Error::usage(e.message().trim().to_string()).at(path, text, e.span().unwrap_or(0..0)))?;
+    let file: File = toml::from_str(text).map_err(|e| {
+        Error::usage(e.message().trim().to_string()).at(path, text, e.span().unwrap_or(0..0))
+    })?;
     let layers = file.order().map_err(|e| place(e, path, text, "layers"))?;
     let model = Model {
         id: file.id,
@@ -142,7 +183,12 @@ pub fn read(text: &str, path: &str) -> Result<Model> {
         published_parameters: file.published_parameters,
     };
     match model.fault() {
-        Some((key, why)) => Err(place(Error::usage(format!("`{key}` {why}")), path, text, key)),
+        Some((key, why)) => Err(place(
+            Error::usage(format!("`{key}` {why}")),
+            path,
+            text,
+            key,
+        )),
         None => Ok(model),
     }
 }
@@ -154,7 +200,10 @@ fn place(error: Error, path: &str, text: &str, key: &str) -> Error {
         let after = text[at + key.len()..].trim_start().chars().next();
         before.is_none_or(|c| !c.is_alphanumeric() && c != '_') && after == Some('=')
     };
-    let span = text.match_indices(key).find(|(at, _)| word(*at)).map_or(0..0, |(at, _)| at..at + key.len());
+    let span = text
+        .match_indices(key)
+        .find(|(at, _)| word(*at))
+        .map_or(0..0, |(at, _)| at..at + key.len());
     error.at(path, text, span)
 }
 
@@ -162,13 +211,21 @@ impl File {
     /// Layers in order: `first`, then `cycle` again and again.
     fn order(&self) -> Result<Vec<Layer>> {
         if self.layers == 0 || self.layers > MOST_LAYERS {
-            return Err(Error::usage(format!("`layers` is {}: a model has 1 to {MOST_LAYERS}", self.layers)));
+            return Err(Error::usage(format!(
+                "`layers` is {}: a model has 1 to {MOST_LAYERS}",
+                self.layers
+            )));
         }
         if self.cycle.is_empty() || self.first.len() > self.layers as usize {
-            return Err(Error::usage("`first` and `cycle` must give a kind for every one of `layers`"));
+            return Err(Error::usage(
+                "`first` and `cycle` must give a kind for every one of `layers`",
+            ));
         }
         let names = self.first.iter().chain(self.cycle.iter().cycle());
-        names.take(self.layers as usize).map(|n| self.layer(n)).collect()
+        names
+            .take(self.layers as usize)
+            .map(|n| self.layer(n))
+            .collect()
     }
 
     fn layer(&self, name: &str) -> Result<Layer> {
@@ -177,7 +234,11 @@ impl File {
             Error::usage(format!("layer kind `{name}` has no `[kind.{name}]`"))
                 .help(format!("kinds in this file: {}", known.join(", ")))
         })?;
-        Ok(Layer { attention: kind.attention.clone().into(), ffn: kind.ffn.clone().into(), norms: kind.norms })
+        Ok(Layer {
+            attention: kind.attention.clone().into(),
+            ffn: kind.ffn.clone().into(),
+            norms: kind.norms,
+        })
     }
 }
 
@@ -186,7 +247,11 @@ pub type Fault = (&'static str, String);
 
 /// Whether `value` is a width a model can have.
 fn bounded(key: &'static str, value: u32) -> std::result::Result<(), Fault> {
-    if value == 0 || value > LARGEST { Err((key, format!("is {value}: it must lie in 1..={LARGEST}"))) } else { Ok(()) }
+    if value == 0 || value > LARGEST {
+        Err((key, format!("is {value}: it must lie in 1..={LARGEST}")))
+    } else {
+        Ok(())
+    }
 }
 
 impl Model {
@@ -196,7 +261,10 @@ impl Model {
             bounded("hidden", self.hidden)?;
             bounded("vocab", self.vocab)?;
             if self.max_context == 0 || self.max_context > 1 << 30 {
-                return Err(("max_context", format!("is {}: it must lie in 1..=2^30", self.max_context)));
+                return Err((
+                    "max_context",
+                    format!("is {}: it must lie in 1..=2^30", self.max_context),
+                ));
             }
             self.layers.iter().try_for_each(|l| l.fault(self.hidden))
         };
@@ -207,13 +275,23 @@ impl Model {
 impl Layer {
     fn fault(&self, hidden: u32) -> std::result::Result<(), Fault> {
         if self.norms > 16 {
-            return Err(("norms", format!("is {}: a layer has at most 16", self.norms)));
+            return Err((
+                "norms",
+                format!("is {}: a layer has at most 16", self.norms),
+            ));
         }
         self.attention.fault()?;
         self.ffn.fault()?;
-        let widest = self.matrices(hidden).iter().map(|m| m.elements() * u64::from(m.copies)).max();
+        let widest = self
+            .matrices(hidden)
+            .iter()
+            .map(|m| m.elements() * u64::from(m.copies))
+            .max();
         if widest > Some(1 << 42) {
-            return Err(("intermediate", "makes a matrix of more than 2^42 parameters".into()));
+            return Err((
+                "intermediate",
+                "makes a matrix of more than 2^42 parameters".into(),
+            ));
         }
         Ok(())
     }
@@ -222,7 +300,13 @@ impl Layer {
 impl Attention {
     fn fault(&self) -> std::result::Result<(), Fault> {
         match *self {
-            Self::Grouped { heads, kv_heads, head_dim, window, .. } => {
+            Self::Grouped {
+                heads,
+                kv_heads,
+                head_dim,
+                window,
+                ..
+            } => {
                 bounded_head("heads", heads)?;
                 bounded_head("kv_heads", kv_heads)?;
                 bounded_head("head_dim", head_dim)?;
@@ -230,11 +314,21 @@ impl Attention {
                     return Err(("window", "is 0: leave it out for full attention".into()));
                 }
                 if heads % kv_heads != 0 {
-                    return Err(("kv_heads", format!("is {kv_heads}, which does not divide {heads} heads")));
+                    return Err((
+                        "kv_heads",
+                        format!("is {kv_heads}, which does not divide {heads} heads"),
+                    ));
                 }
                 bounded("heads", heads * head_dim)
             }
-            Self::Latent { heads, kv_rank, q_rank, rope, nope, value } => {
+            Self::Latent {
+                heads,
+                kv_rank,
+                q_rank,
+                rope,
+                nope,
+                value,
+            } => {
                 bounded_head("heads", heads)?;
                 bounded("kv_rank", kv_rank)?;
                 bounded("q_rank", q_rank.max(1))?;
@@ -249,19 +343,32 @@ impl Attention {
 
 /// Head counts and widths are bounded lower, so that their product stays in 32 bits.
 fn bounded_head(key: &'static str, value: u32) -> std::result::Result<(), Fault> {
-    if value == 0 || value > 8192 { Err((key, format!("is {value}: it must lie in 1..=8192"))) } else { Ok(()) }
+    if value == 0 || value > 8192 {
+        Err((key, format!("is {value}: it must lie in 1..=8192")))
+    } else {
+        Ok(())
+    }
 }
 
 impl Ffn {
     fn fault(&self) -> std::result::Result<(), Fault> {
         match *self {
             Self::Dense { intermediate } => bounded("intermediate", intermediate),
-            Self::Experts { experts, active, intermediate, shared, .. } => {
+            Self::Experts {
+                experts,
+                active,
+                intermediate,
+                shared,
+                ..
+            } => {
                 bounded("intermediate", intermediate)?;
                 bounded_head("experts", experts)?;
                 bounded_head("active", active)?;
                 if active > experts {
-                    return Err(("active", format!("is {active}, more than {experts} experts")));
+                    return Err((
+                        "active",
+                        format!("is {active}, more than {experts} experts"),
+                    ));
                 }
                 if shared > 64 {
                     return Err(("shared", format!("is {shared}: at most 64 shared experts")));

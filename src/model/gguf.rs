@@ -81,8 +81,16 @@ pub enum Mixture {
 
 impl Mixture {
     /// All of them, by name.
-    pub const ALL: [Self; 8] =
-        [Self::Q4_0, Self::Q4_1, Self::Q5_0, Self::Q5_1, Self::Q8_0, Self::Q4KM, Self::Q5KM, Self::Q6K];
+    pub const ALL: [Self; 8] = [
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q8_0,
+        Self::Q4KM,
+        Self::Q5KM,
+        Self::Q6K,
+    ];
 
     /// The name in flags, as llama.cpp writes it, in lower case.
     pub fn name(self) -> &'static str {
@@ -207,21 +215,42 @@ impl GgufFile {
         if path.exists() && !path.is_file() {
             return Err(Error::usage(format!("{shown} is not a file")));
         }
-        let file = File::open(path).map_err(|e| Error::usage(format!("{shown}: cannot be opened: {e}")))?;
-        let length = file.metadata().map_err(|e| Error::usage(format!("{shown}: cannot be read: {e}")))?.len();
-        let mut header = Header { from: BufReader::new(file).take(HEADER_LIMIT), alignment: 32 };
-        let tensors = header.tensors().map_err(|e| Error::data(format!("{shown}: {e}")))?;
-        let start = (HEADER_LIMIT - header.from.limit()).next_multiple_of(u64::from(header.alignment));
-        let end = tensors.iter().map(|t| start.saturating_add(t.offset).saturating_add(t.bytes)).max().unwrap_or(start);
+        let file = File::open(path)
+            .map_err(|e| Error::usage(format!("{shown}: cannot be opened: {e}")))?;
+        let length = file
+            .metadata()
+            .map_err(|e| Error::usage(format!("{shown}: cannot be read: {e}")))?
+            .len();
+        let mut header = Header {
+            from: BufReader::new(file).take(HEADER_LIMIT),
+            alignment: 32,
+        };
+        let tensors = header
+            .tensors()
+            .map_err(|e| Error::data(format!("{shown}: {e}")))?;
+        let start =
+            (HEADER_LIMIT - header.from.limit()).next_multiple_of(u64::from(header.alignment));
+        let end = tensors
+            .iter()
+            .map(|t| start.saturating_add(t.offset).saturating_add(t.bytes))
+            .max()
+            .unwrap_or(start);
         if end > length {
-            return Err(Error::data(format!("{shown}: cut off: its tensors end at byte {end}, the file at {length}"))
-                .help("download it again"));
+            return Err(Error::data(format!(
+                "{shown}: cut off: its tensors end at byte {end}, the file at {length}"
+            ))
+            .help("download it again"));
         }
         Self::sum(shown, &tensors).checked()
     }
 
     fn sum(path: String, tensors: &[Tensor]) -> Self {
-        let mut all = Self { path, bytes: WeightBytes::default(), elements: 0, layer_elements: 0 };
+        let mut all = Self {
+            path,
+            bytes: WeightBytes::default(),
+            elements: 0,
+            layer_elements: 0,
+        };
         for t in tensors {
             let part = match t.name.as_str() {
                 "token_embd.weight" => &mut all.bytes.embedding,
@@ -251,7 +280,11 @@ impl GgufFile {
 
     /// Bytes read for the output head: its own, or the embedding it shares.
     pub fn head_bytes(&self) -> u64 {
-        if self.bytes.head == 0 { self.bytes.embedding } else { self.bytes.head }
+        if self.bytes.head == 0 {
+            self.bytes.embedding
+        } else {
+            self.bytes.head
+        }
     }
 }
 
@@ -287,7 +320,9 @@ struct Header<R> {
 impl<R: Read> Header<R> {
     fn take<const N: usize>(&mut self) -> std::result::Result<[u8; N], String> {
         let mut buffer = [0; N];
-        self.from.read_exact(&mut buffer).map_err(|_| "the header is cut off".to_string())?;
+        self.from
+            .read_exact(&mut buffer)
+            .map_err(|_| "the header is cut off".to_string())?;
         Ok(buffer)
     }
 
@@ -301,7 +336,11 @@ impl<R: Read> Header<R> {
 
     fn count(&mut self, what: &str) -> std::result::Result<u64, String> {
         let n = self.u64()?;
-        if n > COUNT_LIMIT { Err(format!("the header claims {n} {what}")) } else { Ok(n) }
+        if n > COUNT_LIMIT {
+            Err(format!("the header claims {n} {what}"))
+        } else {
+            Ok(n)
+        }
     }
 
     fn skip(&mut self, bytes: u64) -> std::result::Result<(), String> {
@@ -354,7 +393,9 @@ impl<R: Read> Header<R> {
         }
         let version = self.u32()?;
         if !(2..=3).contains(&version) {
-            return Err(format!("GGUF version {version} is not supported: 2 and 3 are"));
+            return Err(format!(
+                "GGUF version {version} is not supported: 2 and 3 are"
+            ));
         }
         let (tensors, entries) = (self.count("tensors")?, self.count("metadata entries")?);
         for _ in 0..entries {
@@ -374,18 +415,26 @@ impl<R: Read> Header<R> {
         if dimensions > 8 {
             return Err(format!("tensor `{name}` claims {dimensions} dimensions"));
         }
-        let shape = (0..dimensions).map(|_| self.u64()).collect::<std::result::Result<Vec<_>, String>>()?;
+        let shape = (0..dimensions)
+            .map(|_| self.u64())
+            .collect::<std::result::Result<Vec<_>, String>>()?;
         let elements = shape
             .iter()
             .try_fold(1u64, |a, b| a.checked_mul(*b))
             .ok_or_else(|| format!("tensor `{name}` claims an impossible shape"))?;
         let number = self.u32()?;
-        let kind = tensor_type(number).ok_or_else(|| format!("tensor `{name}` is of unknown type {number}"))?;
+        let kind = tensor_type(number)
+            .ok_or_else(|| format!("tensor `{name}` is of unknown type {number}"))?;
         let offset = self.u64()?;
         let bytes = elements
             .div_ceil(u64::from(kind.elements))
             .checked_mul(u64::from(kind.bytes))
             .ok_or_else(|| format!("tensor `{name}` claims an impossible shape"))?;
-        Ok(Tensor { name, elements, bytes, offset })
+        Ok(Tensor {
+            name,
+            elements,
+            bytes,
+            offset,
+        })
     }
 }

@@ -55,17 +55,37 @@ impl Matrix {
 }
 
 fn matrix(name: &'static str, kind: MatrixKind, out: u32, inp: u32) -> Matrix {
-    Matrix { name, out, inp, copies: 1, active: 1, bias: false, wide_rows: 0, kind }
+    Matrix {
+        name,
+        out,
+        inp,
+        copies: 1,
+        active: 1,
+        bias: false,
+        wide_rows: 0,
+        kind,
+    }
 }
 
 impl Layer {
     /// How its KV grows: K and V of the KV heads, or the latent and the rope key.
     pub fn kv_rule(&self) -> KvRule {
         match self.attention {
-            Attention::Grouped { kv_heads, head_dim, window, .. } => {
-                KvRule { elements: 2 * kv_heads * head_dim, vectors: 2 * kv_heads, window }
-            }
-            Attention::Latent { kv_rank, rope, .. } => KvRule { elements: kv_rank + rope, vectors: 2, window: None },
+            Attention::Grouped {
+                kv_heads,
+                head_dim,
+                window,
+                ..
+            } => KvRule {
+                elements: 2 * kv_heads * head_dim,
+                vectors: 2 * kv_heads,
+                window,
+            },
+            Attention::Latent { kv_rank, rope, .. } => KvRule {
+                elements: kv_rank + rope,
+                vectors: 2,
+                window: None,
+            },
         }
     }
 
@@ -79,7 +99,11 @@ impl Layer {
     /// All parameters of the layer.
     pub fn parameters(&self, hidden: u32) -> u64 {
         self.small_parameters(hidden)
-            + self.matrices(hidden).iter().map(|m| u64::from(m.copies) * m.parameters()).sum::<u64>()
+            + self
+                .matrices(hidden)
+                .iter()
+                .map(|m| u64::from(m.copies) * m.parameters())
+                .sum::<u64>()
     }
 
     /// Parameters one token reads: active experts only; the router's biases, which only pick them, are left out as in
@@ -97,17 +121,30 @@ impl Layer {
     pub fn small_parameters(&self, hidden: u32) -> u64 {
         let norms = u64::from(self.norms) * u64::from(hidden);
         let attention = match self.attention {
-            Attention::Grouped { heads, head_dim, qk_norm, sink_logits, .. } => {
-                u64::from(qk_norm) * 2 * u64::from(head_dim) + u64::from(sink_logits) * u64::from(heads)
+            Attention::Grouped {
+                heads,
+                head_dim,
+                qk_norm,
+                sink_logits,
+                ..
+            } => {
+                u64::from(qk_norm) * 2 * u64::from(head_dim)
+                    + u64::from(sink_logits) * u64::from(heads)
             }
-            Attention::Latent { kv_rank, q_rank, .. } => u64::from(kv_rank) + u64::from(q_rank),
+            Attention::Latent {
+                kv_rank, q_rank, ..
+            } => u64::from(kv_rank) + u64::from(q_rank),
         };
         norms + attention + self.router_correction()
     }
 
     fn router_correction(&self) -> u64 {
         match self.ffn {
-            Ffn::Experts { experts, router_bias: true, .. } => u64::from(experts),
+            Ffn::Experts {
+                experts,
+                router_bias: true,
+                ..
+            } => u64::from(experts),
             _ => 0,
         }
     }
@@ -124,15 +161,32 @@ impl Attention {
     fn matrices(&self, hidden: u32) -> Vec<Matrix> {
         let part = |name, out, inp| matrix(name, MatrixKind::Attention, out, inp);
         match *self {
-            Self::Grouped { heads, kv_heads, head_dim, qkv_bias, out_bias, .. } => vec![
+            Self::Grouped {
+                heads,
+                kv_heads,
+                head_dim,
+                qkv_bias,
+                out_bias,
+                ..
+            } => vec![
                 Matrix {
                     bias: qkv_bias,
                     wide_rows: kv_heads * head_dim,
                     ..part("qkv", (heads + 2 * kv_heads) * head_dim, hidden)
                 },
-                Matrix { bias: out_bias, ..part("o", hidden, heads * head_dim) },
+                Matrix {
+                    bias: out_bias,
+                    ..part("o", hidden, heads * head_dim)
+                },
             ],
-            Self::Latent { heads, kv_rank, q_rank, rope, nope, value } => {
+            Self::Latent {
+                heads,
+                kv_rank,
+                q_rank,
+                rope,
+                nope,
+                value,
+            } => {
                 let queries = heads * (nope + rope);
                 let mut all = if q_rank == 0 {
                     vec![part("q", queries, hidden)]
@@ -151,12 +205,34 @@ impl Attention {
 impl Ffn {
     fn matrices(&self, hidden: u32) -> Vec<Matrix> {
         match *self {
-            Self::Dense { intermediate } => gated(["gate_up", "down"], MatrixKind::Ffn, hidden, intermediate).to_vec(),
-            Self::Experts { experts, active, intermediate, shared, bias, .. } => {
-                let router = Matrix { bias, ..matrix("router", MatrixKind::Router, experts, hidden) };
-                let experts_pair = gated(["experts_gate_up", "experts_down"], MatrixKind::Expert, hidden, intermediate);
+            Self::Dense { intermediate } => {
+                gated(["gate_up", "down"], MatrixKind::Ffn, hidden, intermediate).to_vec()
+            }
+            Self::Experts {
+                experts,
+                active,
+                intermediate,
+                shared,
+                bias,
+                ..
+            } => {
+                let router = Matrix {
+                    bias,
+                    ..matrix("router", MatrixKind::Router, experts, hidden)
+                };
+                let experts_pair = gated(
+                    ["experts_gate_up", "experts_down"],
+                    MatrixKind::Expert,
+                    hidden,
+                    intermediate,
+                );
                 let mut all = vec![router];
-                all.extend(experts_pair.map(|m| Matrix { copies: experts, active, bias, ..m }));
+                all.extend(experts_pair.map(|m| Matrix {
+                    copies: experts,
+                    active,
+                    bias,
+                    ..m
+                }));
                 if shared > 0 {
                     all.extend(gated(
                         ["shared_gate_up", "shared_down"],
@@ -172,9 +248,17 @@ impl Ffn {
 }
 
 /// Gate and up as one matrix, then down.
-fn gated(names: [&'static str; 2], kind: MatrixKind, hidden: u32, intermediate: u32) -> [Matrix; 2] {
+fn gated(
+    names: [&'static str; 2],
+    kind: MatrixKind,
+    hidden: u32,
+    intermediate: u32,
+) -> [Matrix; 2] {
     [
         matrix(names[0], kind, 2 * intermediate, hidden),
-        Matrix { wide_rows: hidden, ..matrix(names[1], kind, hidden, intermediate) },
+        Matrix {
+            wide_rows: hidden,
+            ..matrix(names[1], kind, hidden, intermediate)
+        },
     ]
 }

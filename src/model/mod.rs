@@ -136,14 +136,31 @@ pub struct KvRule {
 impl Model {
     /// All parameters, embeddings and head included.
     pub fn parameters(&self) -> u64 {
-        self.outside() + self.layers.iter().map(|l| l.parameters(self.hidden)).sum::<u64>()
+        self.outside()
+            + self
+                .layers
+                .iter()
+                .map(|l| l.parameters(self.hidden))
+                .sum::<u64>()
     }
 
     /// Parameters one decode step reads for one token: active experts only, and no input embedding (a row is looked up,
     /// not streamed) unless the head shares it.
     pub fn active_parameters(&self) -> u64 {
-        let layers: u64 = self.layers.iter().map(|l| l.active_parameters(self.hidden)).sum();
+        let layers: u64 = self
+            .layers
+            .iter()
+            .map(|l| l.active_parameters(self.hidden))
+            .sum();
         layers + self.vocab_matrix() + u64::from(self.hidden)
+    }
+
+    /// `owner/name` under which the weights are published, where an alias says so; else the name.
+    pub fn repository(&self) -> &str {
+        self.aliases
+            .iter()
+            .find(|a| a.contains('/'))
+            .map_or(&self.name, String::as_str)
     }
 
     /// Elements of the vocabulary matrix.
@@ -159,23 +176,26 @@ impl Model {
 
     /// Whether some layer routes to experts.
     pub fn has_experts(&self) -> bool {
-        self.layers.iter().any(|l| matches!(l.ffn, Ffn::Experts { .. }))
-    }
-
-    /// Where its weights are published: the alias that names an owner, else its name.
-    pub fn repository(&self) -> &str {
-        self.aliases.iter().find(|a| a.contains('/')).unwrap_or(&self.name)
+        self.layers
+            .iter()
+            .any(|l| matches!(l.ffn, Ffn::Experts { .. }))
     }
 
     /// Bytes of KV one token adds to a sequence short enough for every window \[bytes\].
     pub fn kv_bytes_per_token(&self, format: KvFormat) -> f64 {
-        self.layers.iter().map(|l| format.rule_bytes(l.kv_rule())).sum()
+        self.layers
+            .iter()
+            .map(|l| format.rule_bytes(l.kv_rule()))
+            .sum()
     }
 
     /// Bytes of KV of a sequence of this many tokens; sliding layers hold their window at most \[bytes\].
     pub fn kv_bytes(&self, tokens: u64, format: KvFormat) -> f64 {
         let held = |rule: KvRule| rule.window.map_or(tokens, |w| tokens.min(u64::from(w))) as f64;
-        self.layers.iter().map(|l| held(l.kv_rule()) * format.rule_bytes(l.kv_rule())).sum()
+        self.layers
+            .iter()
+            .map(|l| held(l.kv_rule()) * format.rule_bytes(l.kv_rule()))
+            .sum()
     }
 
     /// The output head as a linear operation (shared with the embedding where tied).

@@ -55,7 +55,12 @@ impl KvFormat {
         let word = text.trim().to_ascii_lowercase();
         let found = KV_NAMES.iter().find(|(name, _)| *name == word);
         found.map(|(_, f)| *f).ok_or_else(|| {
-            unknown("KV format", text, KV_NAMES.iter().map(|(n, _)| *n), "fp16 (or bf16), fp8, int8, q8_0, q4_0")
+            unknown(
+                "KV format",
+                text,
+                KV_NAMES.iter().map(|(n, _)| *n),
+                "fp16 (or bf16), fp8, int8, q8_0, q4_0",
+            )
         })
     }
 
@@ -87,7 +92,10 @@ impl KvFormat {
 
 impl fmt::Display for KvFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = KV_NAMES.iter().find(|(_, k)| k == self).map_or("fp16", |(n, _)| *n);
+        let name = KV_NAMES
+            .iter()
+            .find(|(_, k)| k == self)
+            .map_or("fp16", |(n, _)| *n);
         f.pad(name)
     }
 }
@@ -129,7 +137,8 @@ impl WeightFormat {
     /// The formats that have a name, in the order they are listed.
     pub fn named() -> Vec<Self> {
         let own = WEIGHT_NAMES[..6].iter().map(|(_, f)| f.clone());
-        own.chain(Mixture::ALL.into_iter().map(Self::Gguf)).collect()
+        own.chain(Mixture::ALL.into_iter().map(Self::Gguf))
+            .collect()
     }
 
     /// Reads a format's name or the path of a `.gguf` file.
@@ -148,15 +157,26 @@ impl WeightFormat {
             ));
         }
         let found = WEIGHT_NAMES.iter().find(|(name, _)| *name == word);
-        let mixture = || Mixture::ALL.into_iter().find(|m| m.name() == word).map(Self::Gguf);
-        found.map(|(_, f)| f.clone()).or_else(mixture).ok_or_else(|| {
-            let names = WEIGHT_NAMES.iter().map(|(n, _)| *n).chain(Mixture::ALL.map(Mixture::name));
-            let list = format!(
-                "bf16, fp16, fp8, int8, int4, mxfp4, {}, or the path of a .gguf file",
-                Mixture::ALL.map(Mixture::name).join(", ")
-            );
-            unknown("weight format", text, names, &list)
-        })
+        let mixture = || {
+            Mixture::ALL
+                .into_iter()
+                .find(|m| m.name() == word)
+                .map(Self::Gguf)
+        };
+        found
+            .map(|(_, f)| f.clone())
+            .or_else(mixture)
+            .ok_or_else(|| {
+                let names = WEIGHT_NAMES
+                    .iter()
+                    .map(|(n, _)| *n)
+                    .chain(Mixture::ALL.map(Mixture::name));
+                let list = format!(
+                    "bf16, fp16, fp8, int8, int4, mxfp4, {}, or the path of a .gguf file",
+                    Mixture::ALL.map(Mixture::name).join(", ")
+                );
+                unknown("weight format", text, names, &list)
+            })
     }
 
     /// Bytes of one copy of a matrix, mean over layers where a mixture gives some layers more bits \[bytes\].
@@ -186,7 +206,9 @@ impl WeightFormat {
             Self::Fp8 | Self::Int8 if !plain => elements + 4.0 * out,
             Self::Int4 if !plain => elements / 2.0 + out * (inp / 128.0).ceil() * 2.5,
             Self::Mxfp4 if m.kind == MatrixKind::Expert => out * (inp / 32.0).ceil() * 17.0,
-            Self::Bf16 | Self::Fp16 | Self::Fp8 | Self::Int8 | Self::Int4 | Self::Mxfp4 => 2.0 * elements,
+            Self::Bf16 | Self::Fp16 | Self::Fp8 | Self::Int8 | Self::Int4 | Self::Mxfp4 => {
+                2.0 * elements
+            }
             Self::Gguf(mixture) => mixture.matrix_bytes(m, wide),
             Self::File(file) => match m.kind {
                 MatrixKind::Head => file.head_bytes() as f64,
@@ -211,7 +233,8 @@ fn nominal(bits: f64) -> u32 {
 }
 
 fn unknown<'a>(what: &str, given: &str, names: impl Iterator<Item = &'a str>, list: &str) -> Error {
-    let guess = did_you_mean(given, names).map_or(String::new(), |g| format!("did you mean `{g}`? "));
+    let guess =
+        did_you_mean(given, names).map_or(String::new(), |g| format!("did you mean `{g}`? "));
     Error::usage(format!("{what} `{given}` is not known")).help(format!("{guess}known: {list}"))
 }
 
@@ -220,7 +243,10 @@ impl fmt::Display for WeightFormat {
         let name = match self {
             Self::Gguf(m) => m.name(),
             Self::File(file) => return f.pad(&file.path),
-            named => WEIGHT_NAMES.iter().find(|(_, k)| k == named).map_or("bf16", |(n, _)| *n),
+            named => WEIGHT_NAMES
+                .iter()
+                .find(|(_, k)| k == named)
+                .map_or("bf16", |(n, _)| *n),
         };
         f.pad(name)
     }
@@ -240,7 +266,9 @@ pub struct WeightBytes {
 impl WeightBytes {
     /// All parts.
     pub fn total(&self) -> u64 {
-        self.layers.saturating_add(self.embedding).saturating_add(self.head)
+        self.layers
+            .saturating_add(self.embedding)
+            .saturating_add(self.head)
     }
 }
 
@@ -252,7 +280,11 @@ impl Model {
         }
         let count = self.layers.len();
         let small = u64::from(self.hidden) * format.small();
-        let layers = self.layers.iter().enumerate().map(|(i, l)| self.layer_bytes(l, i, count, format));
+        let layers = self
+            .layers
+            .iter()
+            .enumerate()
+            .map(|(i, l)| self.layer_bytes(l, i, count, format));
         let head = whole(format.copy_bytes(&self.head_matrix(), 0.0));
         let embedding = match format {
             // llama.cpp quantises a shared embedding as the output it also is.
@@ -260,16 +292,28 @@ impl Model {
             WeightFormat::Gguf(m) => whole(m.embedding_bytes(self.vocab, self.hidden)),
             _ => 2 * self.vocab_matrix(),
         };
-        WeightBytes { layers: layers.sum::<u64>() + small, embedding, head: if self.tied { 0 } else { head } }
+        WeightBytes {
+            layers: layers.sum::<u64>() + small,
+            embedding,
+            head: if self.tied { 0 } else { head },
+        }
     }
 
     fn layer_bytes(&self, layer: &Layer, index: usize, count: usize, format: &WeightFormat) -> u64 {
-        let wide = if Mixture::more_bits(index, count) { 1.0 } else { 0.0 };
+        let wide = if Mixture::more_bits(index, count) {
+            1.0
+        } else {
+            0.0
+        };
         let matrices: u64 = layer
             .matrices(self.hidden)
             .iter()
             .map(|m| {
-                let bias = if m.bias { u64::from(m.out) * format.small() } else { 0 };
+                let bias = if m.bias {
+                    u64::from(m.out) * format.small()
+                } else {
+                    0
+                };
                 u64::from(m.copies) * (whole(format.copy_bytes(m, wide)) + bias)
             })
             .sum();

@@ -1,1 +1,157 @@
-//! One question, resolved.
+//! One question, resolved: a deployment, its requests, a policy and a trace, valid by construction.
+//!
+//! [`Settings`] is what was asked, as text, with where each text came from; [`Scenario`] is what will run. Between them
+//! stand the checks, so that nothing below ever meets a batch of zero or a split head. Every setting is one line of
+//! [`keys::KEYS`]: the flag, the key of a scenario file, its default, its help and its schema are the same row, which
+//! is why none of them can drift. Precedence: default < scenario file < flag. Rival design: one serde struct a file
+//! and one clap struct a verb; they agree on the first day only.
+//!
+//! What is ignored: environment variables (a result must not depend on them) and arrivals (requests are one static
+//! batch for now). Units: tokens are plain counts; sizes carry GB or GiB. Deterministic: nothing here reads a clock.
+
+mod contradict;
+pub mod file;
+pub mod keys;
+pub mod print;
+mod read;
+pub mod resolve;
+pub mod schema;
+pub mod settings;
+mod world;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::deploy::Deployment;
+use crate::hardware::Hardware;
+
+pub use keys::Verb;
+pub use settings::Settings;
+
+/// One deployment with its requests: what `simulate` runs.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The model on the machine.
+    pub deployment: Deployment,
+    /// Sequences decoded together [1..=100,000].
+    pub batch: u32,
+    /// Prompt tokens of each request [1..=16,777,216].
+    pub prompt: u32,
+    /// Output tokens of each request [1..=16,777,216].
+    pub output: u32,
+    /// Policy as asked, `NAME:key=value,...`; checked against the registry.
+    pub policy: String,
+    /// Whether all requests are at the same length at once.
+    pub occupancy: Occupancy,
+    /// Whether the requests re-tier in the same step.
+    pub phase: Phase,
+    /// Recorded attention behind mass and moves.
+    pub trace: TraceRef,
+    /// Seed of every random draw.
+    pub seed: u64,
+    /// Check the laws of the simulator while it runs.
+    pub audit: bool,
+    /// Remarks that qualify the question; they belong into the notes of its answer.
+    pub notes: Vec<String>,
+}
+
+impl Scenario {
+    /// Prompt and output tokens of one request at its end.
+    pub fn tokens(&self) -> u64 {
+        u64::from(self.prompt) + u64::from(self.output)
+    }
+}
+
+/// Lengths of the requests of a batch against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Occupancy {
+    /// All at the same length at once: the largest peak.
+    Lockstep,
+    /// At independent phases, as in steady service.
+    Staggered,
+}
+
+impl Occupancy {
+    /// The word used in flags and results.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lockstep => "lockstep",
+            Self::Staggered => "staggered",
+        }
+    }
+}
+
+/// Re-tier steps of the requests of a batch against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Each request is offset by a draw from the seed; a batch of one has offset 0.
+    Seeded,
+    /// All re-tier in the same step: the worst burst.
+    Lockstep,
+}
+
+impl Phase {
+    /// The word used in flags and results.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Seeded => "seeded",
+            Self::Lockstep => "lockstep",
+        }
+    }
+}
+
+/// The recording behind mass and moves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceRef {
+    /// None: what follows from the lengths alone.
+    None,
+    /// The one in the binary.
+    Embedded,
+    /// These files; request i uses file i mod n.
+    Paths(Vec<PathBuf>),
+}
+
+/// One row of `plan`: a card and how many of them.
+#[derive(Clone, Debug)]
+pub struct Card {
+    /// The machine.
+    pub hardware: Arc<Hardware>,
+    /// GPUs in tensor parallel.
+    pub gpus: u32,
+}
+
+/// What `plan` answers: one scenario on several cards.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The scenario on the first card.
+    pub base: Scenario,
+    /// All cards, in the order asked.
+    pub cards: Vec<Card>,
+    /// Every setting as resolved, in the order it is shown.
+    pub settings: Vec<Asked>,
+}
+
+impl Question {
+    /// The scenario on one of the cards.
+    pub fn on(&self, card: &Card) -> Scenario {
+        let mut scenario = self.base.clone();
+        scenario.deployment.hardware = Arc::clone(&card.hardware);
+        scenario.deployment.gpus = card.gpus;
+        scenario
+    }
+}
+
+/// One setting as resolved, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The flag without its dashes.
+    pub name: &'static str,
+    /// Its value as text; lists are joined by `, `.
+    pub value: String,
+    /// `default`, `flag`, or the scenario file.
+    pub from: String,
+}

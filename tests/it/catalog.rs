@@ -3,7 +3,9 @@ use kvplan::catalog::{self, Shelf};
 use std::path::Path;
 
 fn folder(name: &str) -> Vec<String> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("models").join(name);
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("models")
+        .join(name);
     let mut ids: Vec<String> = std::fs::read_dir(dir)
         .unwrap()
         .map(|e| e.unwrap().path())
@@ -35,13 +37,21 @@ fn every_entry_parses_and_every_name_is_its_own() {
         all.push((Shelf::Hardware, id.into(), h.id, h.aliases));
     }
     for id in catalog::runtime_ids() {
-        all.push((Shelf::Runtimes, id.into(), catalog::runtime(id).unwrap().id, vec![]));
+        all.push((
+            Shelf::Runtimes,
+            id.into(),
+            catalog::runtime(id).unwrap().id,
+            vec![],
+        ));
     }
     for (shelf, id, parsed, aliases) in all {
         assert_eq!(id, parsed);
         for name in std::iter::once(&id).chain(&aliases) {
             let own = name.eq_ignore_ascii_case(&id);
-            assert!(taken.insert(name.to_lowercase()) || own, "{name} names two things");
+            assert!(
+                taken.insert(name.to_lowercase()) || own,
+                "{name} names two things"
+            );
             let text = shelf.text(&name.to_uppercase()).unwrap();
             assert_eq!(text, shelf.text(&id).unwrap(), "{name}");
         }

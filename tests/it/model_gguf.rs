@@ -8,7 +8,7 @@ fn text(out: &mut Vec<u8>, s: &str) {
     out.extend(s.as_bytes());
 }
 
-/// Three tensors: embedding 256 x 4 in F16 (2,048 B), head 256 x 4 in Q6_K (4 x 210 = 840 B), a layer's 256 x 8 in Q4_K
+/// Three tensors: embedding 256 x 4 in F16 (2,048 B), head 256 x 4 in `Q6_K` (4 x 210 = 840 B), a layer's 256 x 8 in `Q4_K`
 /// (8 x 144 = 1,152 B), each aligned to 32.
 fn small() -> Vec<u8> {
     let mut f = b"GGUF".to_vec();

@@ -61,8 +61,16 @@ fn configs_give_the_layers_of_the_catalog() {
         let ours = catalog::model(name).unwrap();
         let theirs = hf::read(&config.to_string(), "config.json").unwrap();
         assert_eq!(theirs.layers, ours.layers, "{name}");
-        assert_eq!((theirs.parameters(), theirs.tied), (ours.parameters(), ours.tied), "{name}");
-        assert_eq!((theirs.max_context, theirs.hidden), (ours.max_context, ours.hidden), "{name}");
+        assert_eq!(
+            (theirs.parameters(), theirs.tied),
+            (ours.parameters(), ours.tied),
+            "{name}"
+        );
+        assert_eq!(
+            (theirs.max_context, theirs.hidden),
+            (ours.max_context, ours.hidden),
+            "{name}"
+        );
     }
 }
 
@@ -73,7 +81,11 @@ fn qwen2_windows_start_where_they_say() {
     c["use_sliding_window"] = json!(true);
     c["max_window_layers"] = json!(21);
     let m = hf::read(&c.to_string(), "c.json").unwrap();
-    let sliding: Vec<bool> = m.layers.iter().map(|l| l.kv_rule().window.is_some()).collect();
+    let sliding: Vec<bool> = m
+        .layers
+        .iter()
+        .map(|l| l.kv_rule().window.is_some())
+        .collect();
     assert_eq!(sliding.iter().filter(|s| **s).count(), 7);
     assert!(!sliding[20] && sliding[21]);
 }
@@ -115,17 +127,38 @@ fn bad_keys_are_named() {
     }
     let mut c = llama();
     c["model_type"] = json!("qwen3_next");
-    let help = hf::read(&c.to_string(), "c.json").unwrap_err().help.unwrap();
-    assert!(help.contains("nearest supported one is `qwen3") && help.contains("deepseek_v3"), "{help}");
+    let help = hf::read(&c.to_string(), "c.json")
+        .unwrap_err()
+        .help
+        .unwrap();
+    assert!(
+        help.contains("nearest supported one is `qwen3") && help.contains("deepseek_v3"),
+        "{help}"
+    );
 }
 
 #[test]
 fn text_that_is_no_config() {
-    for text in ["", "[]", "{", "null", "{\"a\": 1}", "{\"model_type\": {}}", "\u{0}"] {
-        assert!(matches!(hf::read(text, "c.json").unwrap_err().exit_code(), 2 | 3), "{text}");
+    for text in [
+        "",
+        "[]",
+        "{",
+        "null",
+        "{\"a\": 1}",
+        "{\"model_type\": {}}",
+        "\u{0}",
+    ] {
+        assert!(
+            matches!(hf::read(text, "c.json").unwrap_err().exit_code(), 2 | 3),
+            "{text}"
+        );
     }
     let e = hf::read("{\n \"a\": 1,\n oops\n}", "c.json").unwrap_err();
-    assert_eq!(e.place.unwrap().span.start, 12, "the place is where `oops` starts");
+    assert_eq!(
+        e.place.unwrap().span.start,
+        12,
+        "the place is where `oops` starts"
+    );
 }
 
 proptest! {

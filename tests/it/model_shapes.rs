@@ -58,14 +58,25 @@ fn parameters_and_kv_are_the_published_ones() {
     assert_eq!(FACTS.len(), 35);
     for (name, all, active, bytes) in FACTS {
         let m = model(name);
-        assert_eq!((m.parameters(), m.active_parameters()), (*all, *active), "{name}");
-        assert!((kv(&m, "fp16") - *bytes as f64).abs() < 0.5, "{name}: {}", kv(&m, "fp16"));
+        assert_eq!(
+            (m.parameters(), m.active_parameters()),
+            (*all, *active),
+            "{name}"
+        );
+        assert!(
+            (kv(&m, "fp16") - *bytes as f64).abs() < 0.5,
+            "{name}: {}",
+            kv(&m, "fp16")
+        );
     }
 }
 
 #[test]
 fn published_counts_in_the_files_hold() {
-    let with = catalog::model_ids().into_iter().map(model).filter(|m| m.published_parameters.is_some());
+    let with = catalog::model_ids()
+        .into_iter()
+        .map(model)
+        .filter(|m| m.published_parameters.is_some());
     let mut n = 0;
     for m in with {
         assert_eq!(Some(m.parameters()), m.published_parameters, "{}", m.id);
@@ -79,9 +90,13 @@ fn published_counts_in_the_files_hold() {
 #[test]
 fn kv_formats_by_hand() {
     let m = model("R1-Distill-Llama-70B");
-    for (format, bytes) in
-        [("fp16", 327_680.0), ("fp8", 163_840.0), ("int8", 166_400.0), ("q8_0", 174_080.0), ("q4_0", 92_160.0)]
-    {
+    for (format, bytes) in [
+        ("fp16", 327_680.0),
+        ("fp8", 163_840.0),
+        ("int8", 166_400.0),
+        ("q8_0", 174_080.0),
+        ("q4_0", 92_160.0),
+    ] {
         assert!((kv(&m, format) - bytes).abs() < 1e-6, "{format}");
     }
     // DeepSeek: 61 layers x (512 + 64) elements in two vectors: 61 x 1,152 = 70,272; int8 61 x (576 + 4) = 35,380.
@@ -95,7 +110,10 @@ fn kv_formats_by_hand() {
 #[test]
 fn windows_bound_the_layers_that_slide() {
     let bytes = model("gemma-3-27b").kv_bytes(16_384, KvFormat::Fp16);
-    assert!((bytes - (436_207_616.0 + 1_342_177_280.0)).abs() < 1e-3, "{bytes}");
+    assert!(
+        (bytes - (436_207_616.0 + 1_342_177_280.0)).abs() < 1e-3,
+        "{bytes}"
+    );
     // Mistral v0.1 slides everywhere: 32 x 2 x 8 x 128 x 2 x 4,096 at any length above.
     let mistral = model("mistral-7b-v0.1").kv_bytes(100_000, KvFormat::Fp16);
     assert!((mistral - 131_072.0 * 4096.0).abs() < 1e-3);
@@ -111,7 +129,10 @@ fn weight_bytes_by_hand() {
     let m = model("deepseek-r1-distill-llama-70b");
     let of = |f: &str| m.weights_bytes(&WeightFormat::parse(f).unwrap());
     let fp8 = of("fp8");
-    assert_eq!((fp8.layers, fp8.embedding, fp8.head), (68_480_548_864, 2_101_346_304, 2_101_346_304));
+    assert_eq!(
+        (fp8.layers, fp8.embedding, fp8.head),
+        (68_480_548_864, 2_101_346_304, 2_101_346_304)
+    );
     assert_eq!(of("int8"), fp8);
     assert_eq!(of("int4").layers, 80 * 444_563_456 + 16_384);
     assert_eq!(of("bf16").total(), 2 * 70_553_706_496);
@@ -128,8 +149,13 @@ fn gguf_mixtures_weigh_what_published_files_weigh() {
         ("llama-3-70b", "q4_k_m", 39.59 * gib),
         ("llama-2-7b", "q4_0", 3.56 * gib),
     ] {
-        let ours = model(name).weights_bytes(&WeightFormat::parse(format).unwrap()).total() as f64;
-        assert!((ours / published - 1.0).abs() < 0.01, "{name} {format}: {ours} against {published}");
+        let ours = model(name)
+            .weights_bytes(&WeightFormat::parse(format).unwrap())
+            .total() as f64;
+        assert!(
+            (ours / published - 1.0).abs() < 0.01,
+            "{name} {format}: {ours} against {published}"
+        );
     }
 }
 
@@ -138,9 +164,15 @@ fn gguf_mixtures_weigh_what_published_files_weigh() {
 fn gpt_oss_in_its_own_format() {
     for (name, gb) in [("gpt-oss-20b", 13.8), ("gpt-oss-120b", 65.2)] {
         let m = model(name);
-        let native = m.weights_bytes(&WeightFormat::parse("mxfp4").unwrap()).total() as f64 / 1e9;
+        let native = m
+            .weights_bytes(&WeightFormat::parse("mxfp4").unwrap())
+            .total() as f64
+            / 1e9;
         assert!((native / gb - 1.0).abs() < 0.02, "{name}: {native}");
-        assert_eq!(m.weights_bytes(&WeightFormat::Bf16).total(), 2 * m.parameters());
+        assert_eq!(
+            m.weights_bytes(&WeightFormat::Bf16).total(),
+            2 * m.parameters()
+        );
     }
 }
 
@@ -151,9 +183,17 @@ fn matrices_sum_to_the_layer() {
         let m = model(id);
         for format in WeightFormat::named() {
             let one = |x: &kvplan::model::Matrix| f64::from(x.copies) * format.matrix_bytes(x);
-            let matrices: f64 = m.layers.iter().flat_map(|l| l.matrices(m.hidden)).map(|x| one(&x)).sum();
+            let matrices: f64 = m
+                .layers
+                .iter()
+                .flat_map(|l| l.matrices(m.hidden))
+                .map(|x| one(&x))
+                .sum();
             let layers = m.weights_bytes(&format).layers as f64;
-            assert!((matrices / layers - 1.0).abs() < 0.012, "{id} {format}: {matrices} against {layers}");
+            assert!(
+                (matrices / layers - 1.0).abs() < 0.012,
+                "{id} {format}: {matrices} against {layers}"
+            );
         }
     }
 }
@@ -163,9 +203,26 @@ fn formats_are_refused_with_a_suggestion() {
     let e = WeightFormat::parse("q4_k_n").unwrap_err();
     assert_eq!(e.exit_code(), 2);
     assert!(e.help.unwrap().contains("did you mean `q4_k_m`?"));
-    assert!(KvFormat::parse("fp61").unwrap_err().help.unwrap().contains("`fp16`"));
-    assert!(WeightFormat::parse("native").unwrap_err().help.unwrap().contains("mxfp4"));
-    assert_eq!(WeightFormat::parse("/nowhere/x.gguf").unwrap_err().exit_code(), 2);
+    assert!(
+        KvFormat::parse("fp61")
+            .unwrap_err()
+            .help
+            .unwrap()
+            .contains("`fp16`")
+    );
+    assert!(
+        WeightFormat::parse("native")
+            .unwrap_err()
+            .help
+            .unwrap()
+            .contains("mxfp4")
+    );
+    assert_eq!(
+        WeightFormat::parse("/nowhere/x.gguf")
+            .unwrap_err()
+            .exit_code(),
+        2
+    );
     for format in WeightFormat::named() {
         assert_eq!(WeightFormat::parse(&format.to_string()).unwrap(), format);
     }

@@ -44,9 +44,18 @@ pub(super) fn hardware(h: &Hardware, json: bool) -> Result<String> {
     let mut sheet = Sheet::new();
     gpu(h, &mut sheet);
     host(h, &mut sheet);
-    let coherent = if h.link.coherent { "; the GPU reads host memory in place" } else { "" };
-    let fitted = h.calibrated.as_ref().map_or(String::new(), |c| format!("calibrated: {c}\n"));
-    let warnings = catalog::hardware_warnings(h).into_iter().fold(String::new(), |all, w| all + "warning: " + &w + "\n");
+    let coherent = if h.link.coherent {
+        "; the GPU reads host memory in place"
+    } else {
+        ""
+    };
+    let fitted = h
+        .calibrated
+        .as_ref()
+        .map_or(String::new(), |c| format!("calibrated: {c}\n"));
+    let warnings = catalog::hardware_warnings(h)
+        .into_iter()
+        .fold(String::new(), |all, w| all + "warning: " + &w + "\n");
     Ok(format!(
         "{} ({}): {}, {}\nlink: {}{coherent}\nhost: {}\n{fitted}{warnings}\n{}",
         h.id,
@@ -75,7 +84,10 @@ fn gpu(h: &Hardware, s: &mut Sheet) {
     s.add("gpu.kernels.linear_share_8bit", &k.linear_share_8bit);
     s.add("gpu.kernels.linear_share_4bit", &k.linear_share_4bit);
     s.add("gpu.kernels.gemm_share", &k.gemm_share);
-    s.add("gpu.kernels.prefill_attention_share", &k.prefill_attention_share);
+    s.add(
+        "gpu.kernels.prefill_attention_share",
+        &k.prefill_attention_share,
+    );
 }
 
 fn host(h: &Hardware, s: &mut Sheet) {
@@ -111,9 +123,24 @@ pub(super) fn runtime(r: &Runtime, json: bool) -> Result<String> {
     s.add("reserve_multi_gpu", &r.reserve_multi_gpu);
     s.add("batched_tokens", &r.batched_tokens);
     s.add("activation_factor", &r.activation_factor);
-    let full = if r.preempts { "the latest request is preempted and recomputed" } else { "new requests wait" };
-    let peak = if r.peak_kernels { "kernels run at the roofs: a bound, not a runtime\n" } else { "" };
-    let page = if r.page_tokens == 1 { "1 token".to_string() } else { format!("{} tokens", r.page_tokens) };
+    let full = if r.preempts {
+        "the latest request is preempted and recomputed"
+    } else {
+        "new requests wait"
+    };
+    let peak = if r.peak_kernels {
+        "kernels run at the roofs: a bound, not a runtime\n"
+    } else {
+        ""
+    };
+    let page = if r.page_tokens == 1 {
+        "1 token".to_string()
+    } else {
+        format!("{} tokens", r.page_tokens)
+    };
     let (id, name, dated) = (&r.id, &r.name, &r.dated);
-    Ok(format!("{id} ({name}), dated {dated}\npage: {page}; when KV is full: {full}\n{peak}\n{}", s.0.table()))
+    Ok(format!(
+        "{id} ({name}), dated {dated}\npage: {page}; when KV is full: {full}\n{peak}\n{}",
+        s.0.table()
+    ))
 }

@@ -23,8 +23,16 @@ fn digits(n: u64) -> String {
 
 /// Bytes with their fraction where a format has one.
 fn exact(bytes: f64) -> String {
-    let text = if bytes.fract() == 0.0 { format!("{bytes:.0}") } else { format!("{bytes:.1}") };
-    let (whole, rest) = text.split_once('.').map_or((text.as_str(), String::new()), |(w, r)| (w, format!(".{r}")));
+    let text = if bytes.fract() == 0.0 {
+        format!("{bytes:.0}")
+    } else {
+        format!("{bytes:.1}")
+    };
+    let (whole, rest) = text
+        .split_once('.')
+        .map_or((text.as_str(), String::new()), |(w, r)| {
+            (w, format!(".{r}"))
+        });
     format!("{}{rest} B", group(whole))
 }
 
@@ -32,7 +40,11 @@ impl View<'_> {
     /// For people.
     pub(super) fn text(&self) -> String {
         let m = self.model;
-        let head = if m.tied { "output head shares the embedding" } else { "output head apart" };
+        let head = if m.tied {
+            "output head shares the embedding"
+        } else {
+            "output head apart"
+        };
         let mut out = format!(
             "{} ({}), family {}\n{} layers, hidden {}, vocabulary {}, context {} tokens, {head}\nshape from: {}\n",
             m.id,
@@ -56,19 +68,33 @@ impl View<'_> {
         for (layer, count) in &kinds {
             let rule = layer.kv_rule();
             let bytes = *count as f64 * self.kv.rule_bytes(rule);
-            let window =
-                rule.window.map_or(String::new(), |w| format!("   (holds {} tokens at most)", digits(w.into())));
-            writeln!(out, "  {} = {}{window}", factors(layer, *count, self.kv), exact(bytes))
-                .expect("a string takes it");
+            let window = rule.window.map_or(String::new(), |w| {
+                format!("   (holds {} tokens at most)", digits(w.into()))
+            });
+            writeln!(
+                out,
+                "  {} = {}{window}",
+                factors(layer, *count, self.kv),
+                exact(bytes)
+            )
+            .expect("a string takes it");
         }
         let total = exact(m.kv_bytes_per_token(self.kv));
         if kinds.len() > 1 {
-            writeln!(out, "  together {total} while every layer's window has room").expect("a string takes it");
+            writeln!(
+                out,
+                "  together {total} while every layer's window has room"
+            )
+            .expect("a string takes it");
         }
         out.push_str(&heads_note(m));
         for tokens in lengths(m) {
             let bytes = m.kv_bytes(tokens, self.kv);
-            let line = format!("  a request of {} tokens holds {}\n", digits(tokens), show_bytes(Bytes::ceil(bytes)));
+            let line = format!(
+                "  a request of {} tokens holds {}\n",
+                digits(tokens),
+                show_bytes(Bytes::ceil(bytes))
+            );
             out.push_str(&line);
         }
         out
@@ -87,8 +113,17 @@ impl View<'_> {
         };
         let (all, active) = (digits(m.parameters()), digits(m.active_parameters()));
         writeln!(out, "  {:<28}{all:>20}   {published}", "all").expect("a string takes it");
-        let note = if m.tied { "(the embedding once, as the head)" } else { "(of the embedding, one row)" };
-        writeln!(out, "  {:<28}{active:>20}   {note}", "read by a decode step").expect("a string takes it");
+        let note = if m.tied {
+            "(the embedding once, as the head)"
+        } else {
+            "(of the embedding, one row)"
+        };
+        writeln!(
+            out,
+            "  {:<28}{active:>20}   {note}",
+            "read by a decode step"
+        )
+        .expect("a string takes it");
         out
     }
 
@@ -119,12 +154,20 @@ impl View<'_> {
     /// For machines.
     pub(super) fn json(&self) -> Result<String> {
         let m = self.model;
-        let by_format: Map<String, Value> =
-            KvFormat::ALL.iter().map(|f| (f.to_string(), number(m.kv_bytes_per_token(*f)))).collect();
-        let weights = self.formats.iter().map(|f| (f.to_string(), Value::from(m.weights_bytes(f).total())));
+        let by_format: Map<String, Value> = KvFormat::ALL
+            .iter()
+            .map(|f| (f.to_string(), number(m.kv_bytes_per_token(*f))))
+            .collect();
+        let weights = self
+            .formats
+            .iter()
+            .map(|f| (f.to_string(), Value::from(m.weights_bytes(f).total())));
         let split = self.formats.iter().map(|f| {
             let w = m.weights_bytes(f);
-            (f.to_string(), json!({ "layers": w.layers, "embedding": w.embedding, "head": w.head }))
+            (
+                f.to_string(),
+                json!({ "layers": w.layers, "embedding": w.embedding, "head": w.head }),
+            )
         });
         let kinds = kinds(m).into_iter().map(|(l, n)| self.kind(&l, n));
         pretty(&json!({
@@ -167,7 +210,10 @@ impl View<'_> {
 fn kinds(m: &Model) -> Vec<(Layer, usize)> {
     let mut kinds: Vec<(Layer, usize)> = Vec::new();
     for layer in &m.layers {
-        match kinds.iter_mut().find(|(k, _)| k.attention == layer.attention) {
+        match kinds
+            .iter_mut()
+            .find(|(k, _)| k.attention == layer.attention)
+        {
             Some((_, n)) => *n += 1,
             None => kinds.push((*layer, 1)),
         }
@@ -185,10 +231,16 @@ fn factors(layer: &Layer, count: usize, kv: KvFormat) -> String {
         KvFormat::Q4_0 => "18/32 B",
     };
     match layer.attention {
-        Attention::Grouped { kv_heads, head_dim, .. } if kv == KvFormat::Int8 => {
-            format!("{count} layers x 2 (K and V) x {kv_heads} KV heads x ({head_dim} wide x 1 B + 2 B scale)")
+        Attention::Grouped {
+            kv_heads, head_dim, ..
+        } if kv == KvFormat::Int8 => {
+            format!(
+                "{count} layers x 2 (K and V) x {kv_heads} KV heads x ({head_dim} wide x 1 B + 2 B scale)"
+            )
         }
-        Attention::Grouped { kv_heads, head_dim, .. } => {
+        Attention::Grouped {
+            kv_heads, head_dim, ..
+        } => {
             format!("{count} layers x 2 (K and V) x {kv_heads} KV heads x {head_dim} wide x {unit}")
         }
         Attention::Latent { kv_rank, rope, .. } if kv == KvFormat::Int8 => {
@@ -203,7 +255,9 @@ fn factors(layer: &Layer, count: usize, kv: KvFormat) -> String {
 /// What counting query heads would give: the usual slip.
 fn heads_note(m: &Model) -> String {
     match m.layers.first().map(|l| l.attention) {
-        Some(Attention::Grouped { heads, kv_heads, .. }) if heads > kv_heads => format!(
+        Some(Attention::Grouped {
+            heads, kv_heads, ..
+        }) if heads > kv_heads => format!(
             "  {heads} query heads share {kv_heads} KV heads: counting query heads would give {} times as much\n",
             heads / kv_heads
         ),
@@ -217,7 +271,11 @@ fn heads_note(m: &Model) -> String {
 /// Lengths worth a line: a long answer, and the longest context.
 fn lengths(m: &Model) -> Vec<u64> {
     let longest = u64::from(m.max_context);
-    [1024, 16_384].into_iter().filter(|t| *t < longest).chain([longest]).collect()
+    [1024, 16_384]
+        .into_iter()
+        .filter(|t| *t < longest)
+        .chain([longest])
+        .collect()
 }
 
 /// Parameters by part; they sum to all of them.
@@ -243,5 +301,6 @@ fn parts(m: &Model) -> Vec<(&'static str, u64)> {
 }
 
 fn indent(text: &str) -> String {
-    text.lines().fold(String::new(), |all, line| all + "  " + line + "\n")
+    text.lines()
+        .fold(String::new(), |all, line| all + "  " + line + "\n")
 }

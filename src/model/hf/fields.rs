@@ -25,14 +25,23 @@ impl<'a> Fields<'a> {
 
     /// A positive whole number that may be missing.
     pub(super) fn maybe(&self, key: &str) -> Result<Option<u32>> {
-        let Some(value) = self.get(key) else { return Ok(None) };
+        let Some(value) = self.get(key) else {
+            return Ok(None);
+        };
         let number = value.as_u64().and_then(|n| u32::try_from(n).ok());
-        let limit = if key == "max_position_embeddings" { 1 << 30 } else { LARGEST };
+        let limit = if key == "max_position_embeddings" {
+            1 << 30
+        } else {
+            LARGEST
+        };
         match number {
             Some(n) if (1..=limit).contains(&n) => Ok(Some(n)),
             _ => {
                 let shown: String = value.to_string().chars().take(40).collect();
-                Err(self.wrong(key, &format!("is {shown}: it must be a whole number in 1..={limit}")))
+                Err(self.wrong(
+                    key,
+                    &format!("is {shown}: it must be a whole number in 1..={limit}"),
+                ))
             }
         }
     }
@@ -40,7 +49,8 @@ impl<'a> Fields<'a> {
     /// A positive whole number.
     pub(super) fn need(&self, key: &str) -> Result<u32> {
         self.maybe(key)?.ok_or_else(|| {
-            self.wrong(key, "is missing").help("a config.json of the model's own repository has it; nothing is guessed")
+            self.wrong(key, "is missing")
+                .help("a config.json of the model's own repository has it; nothing is guessed")
         })
     }
 
@@ -56,7 +66,9 @@ impl<'a> Fields<'a> {
     pub(super) fn flag(&self, key: &str, default: bool) -> Result<bool> {
         match self.get(key) {
             None => Ok(default),
-            Some(v) => v.as_bool().ok_or_else(|| self.wrong(key, "must be true or false")),
+            Some(v) => v
+                .as_bool()
+                .ok_or_else(|| self.wrong(key, "must be true or false")),
         }
     }
 
@@ -75,8 +87,13 @@ impl<'a> Fields<'a> {
         };
         match keys.iter().find(|k| self.map.get(**k).is_some_and(set)) {
             None => Ok(()),
-            Some(key) => Err(Error::usage(format!("{}: `{key}` describes layers that are not supported", self.path))
-                .help("their KV or parameters follow rules this program does not know; it does not guess")),
+            Some(key) => Err(Error::usage(format!(
+                "{}: `{key}` describes layers that are not supported",
+                self.path
+            ))
+            .help(
+                "their KV or parameters follow rules this program does not know; it does not guess",
+            )),
         }
     }
 }

@@ -25,24 +25,53 @@ pub(super) fn read(f: Fields<'_>, family: Family) -> Result<Vec<Layer>> {
     f.refuse(FOREIGN)?;
     let count = f.need("num_hidden_layers")?;
     if count > MOST_LAYERS {
-        return Err(f.wrong("num_hidden_layers", &format!("is {count}: at most {MOST_LAYERS} are believed")));
+        return Err(f.wrong(
+            "num_hidden_layers",
+            &format!("is {count}: at most {MOST_LAYERS} are believed"),
+        ));
     }
     let attention = match family {
         Family::DeepseekV2 | Family::DeepseekV3 => latent(f)?,
         _ => grouped(f, family)?,
     };
     let slides = sliding(f, family, count)?;
-    let norms = if matches!(family, Family::Gemma2 | Family::Gemma3) { 4 } else { 2 };
+    let norms = if matches!(family, Family::Gemma2 | Family::Gemma3) {
+        4
+    } else {
+        2
+    };
     let ffns = feed_forward(f, family, count)?;
     let layers = slides.into_iter().zip(ffns);
-    Ok(layers.map(|(window, ffn)| Layer { attention: windowed(attention, window), ffn, norms }).collect())
+    Ok(layers
+        .map(|(window, ffn)| Layer {
+            attention: windowed(attention, window),
+            ffn,
+            norms,
+        })
+        .collect())
 }
 
 fn windowed(attention: Attention, seen: Option<u32>) -> Attention {
     match attention {
-        Attention::Grouped { heads, kv_heads, head_dim, qkv_bias, out_bias, qk_norm, sink_logits, .. } => {
-            Attention::Grouped { heads, kv_heads, head_dim, window: seen, qkv_bias, out_bias, qk_norm, sink_logits }
-        }
+        Attention::Grouped {
+            heads,
+            kv_heads,
+            head_dim,
+            qkv_bias,
+            out_bias,
+            qk_norm,
+            sink_logits,
+            ..
+        } => Attention::Grouped {
+            heads,
+            kv_heads,
+            head_dim,
+            window: seen,
+            qkv_bias,
+            out_bias,
+            qk_norm,
+            sink_logits,
+        },
         latent @ Attention::Latent { .. } => latent,
     }
 }
@@ -69,7 +98,10 @@ fn grouped(f: Fields<'_>, family: Family) -> Result<Attention> {
 
 /// Its own key, or hidden / heads in the families whose code says so.
 fn head_dim(f: Fields<'_>, family: Family, heads: u32) -> Result<u32> {
-    let derived = matches!(family, Family::Llama | Family::Mistral | Family::Mixtral | Family::Qwen2 | Family::Phi3);
+    let derived = matches!(
+        family,
+        Family::Llama | Family::Mistral | Family::Mixtral | Family::Qwen2 | Family::Phi3
+    );
     if let Some(own) = f.maybe("head_dim")? {
         return Ok(own);
     }
@@ -80,7 +112,10 @@ fn head_dim(f: Fields<'_>, family: Family, heads: u32) -> Result<u32> {
     if hidden.is_multiple_of(heads) {
         Ok(hidden / heads)
     } else {
-        Err(f.wrong("num_attention_heads", &format!("is {heads}, which does not divide `hidden_size` {hidden}")))
+        Err(f.wrong(
+            "num_attention_heads",
+            &format!("is {heads}, which does not divide `hidden_size` {hidden}"),
+        ))
     }
 }
 
@@ -97,11 +132,18 @@ fn latent(f: Fields<'_>) -> Result<Attention> {
 
 /// The window of each layer, none where it sees everything.
 fn sliding(f: Fields<'_>, family: Family, count: u32) -> Result<Vec<Option<u32>>> {
-    let named = f.get("layer_types").map(|v| layer_types(f, v, count)).transpose()?;
+    let named = f
+        .get("layer_types")
+        .map(|v| layer_types(f, v, count))
+        .transpose()?;
     let slides = match (named, family) {
         (Some(named), _) => named,
-        (None, Family::Mistral | Family::Mixtral | Family::Phi3) => all(f.get("sliding_window").is_some(), count),
-        (None, Family::Qwen2 | Family::Qwen3 | Family::Qwen3Moe) if f.flag("use_sliding_window", false)? => {
+        (None, Family::Mistral | Family::Mixtral | Family::Phi3) => {
+            all(f.get("sliding_window").is_some(), count)
+        }
+        (None, Family::Qwen2 | Family::Qwen3 | Family::Qwen3Moe)
+            if f.flag("use_sliding_window", false)? =>
+        {
             let first = f.count("max_window_layers", count)?;
             (0..count).map(|i| i >= first).collect()
         }
@@ -112,7 +154,11 @@ fn sliding(f: Fields<'_>, family: Family, count: u32) -> Result<Vec<Option<u32>>
         }
         _ => all(false, count),
     };
-    let window = if slides.contains(&true) { Some(f.need("sliding_window")?) } else { None };
+    let window = if slides.contains(&true) {
+        Some(f.need("sliding_window")?)
+    } else {
+        None
+    };
     Ok(slides.into_iter().map(|s| window.filter(|_| s)).collect())
 }
 
@@ -122,9 +168,14 @@ fn all(slides: bool, count: u32) -> Vec<bool> {
 
 /// `layer_types` as it stands: whether each layer slides.
 fn layer_types(f: Fields<'_>, value: &Value, count: u32) -> Result<Vec<bool>> {
-    let list = value.as_array().ok_or_else(|| f.wrong("layer_types", "must be a list"))?;
+    let list = value
+        .as_array()
+        .ok_or_else(|| f.wrong("layer_types", "must be a list"))?;
     if list.len() != count as usize {
-        let why = format!("has {} entries, but `num_hidden_layers` is {count}", list.len());
+        let why = format!(
+            "has {} entries, but `num_hidden_layers` is {count}",
+            list.len()
+        );
         return Err(f.wrong("layer_types", &why));
     }
     list.iter()
@@ -133,8 +184,10 @@ fn layer_types(f: Fields<'_>, value: &Value, count: u32) -> Result<Vec<bool>> {
             Some("sliding_attention") => Ok(true),
             other => {
                 let shown: String = other.unwrap_or("(not a word)").chars().take(60).collect();
-                Err(Error::usage(format!("{}: layer kind `{shown}` is not supported", f.path))
-                    .help("supported: full_attention, sliding_attention"))
+                Err(
+                    Error::usage(format!("{}: layer kind `{shown}` is not supported", f.path))
+                        .help("supported: full_attention, sliding_attention"),
+                )
             }
         })
         .collect()
@@ -142,33 +195,70 @@ fn layer_types(f: Fields<'_>, value: &Value, count: u32) -> Result<Vec<bool>> {
 
 /// The feed-forward of each layer.
 fn feed_forward(f: Fields<'_>, family: Family, count: u32) -> Result<Vec<Ffn>> {
-    let dense = || f.need("intermediate_size").map(|intermediate| Ffn::Dense { intermediate });
+    let dense = || {
+        f.need("intermediate_size")
+            .map(|intermediate| Ffn::Dense { intermediate })
+    };
     let routed = match family {
         Family::Mixtral | Family::GptOss => experts(f, "num_local_experts", "intermediate_size")?,
         Family::Qwen3Moe => experts(f, "num_experts", "moe_intermediate_size")?,
-        Family::DeepseekV2 | Family::DeepseekV3 => experts(f, "n_routed_experts", "moe_intermediate_size")?,
+        Family::DeepseekV2 | Family::DeepseekV3 => {
+            experts(f, "n_routed_experts", "moe_intermediate_size")?
+        }
         _ => return Ok(vec![dense()?; count as usize]),
     };
     let routed = with_extras(f, family, routed)?;
     let is_dense = dense_layers(f, family, count)?;
-    is_dense.into_iter().map(|d| if d { dense() } else { Ok(routed) }).collect()
+    is_dense
+        .into_iter()
+        .map(|d| if d { dense() } else { Ok(routed) })
+        .collect()
 }
 
 fn experts(f: Fields<'_>, number: &str, width: &str) -> Result<Ffn> {
     let (experts, active) = (f.need(number)?, f.need("num_experts_per_tok")?);
     if active > experts {
-        return Err(f.wrong("num_experts_per_tok", &format!("is {active}, more than `{number}` {experts}")));
+        return Err(f.wrong(
+            "num_experts_per_tok",
+            &format!("is {active}, more than `{number}` {experts}"),
+        ));
     }
-    Ok(Ffn::Experts { experts, active, intermediate: f.need(width)?, shared: 0, bias: false, router_bias: false })
+    Ok(Ffn::Experts {
+        experts,
+        active,
+        intermediate: f.need(width)?,
+        shared: 0,
+        bias: false,
+        router_bias: false,
+    })
 }
 
 /// Shared experts and biases.
 fn with_extras(f: Fields<'_>, family: Family, ffn: Ffn) -> Result<Ffn> {
-    let Ffn::Experts { experts, active, intermediate, .. } = ffn else { return Ok(ffn) };
+    let Ffn::Experts {
+        experts,
+        active,
+        intermediate,
+        ..
+    } = ffn
+    else {
+        return Ok(ffn);
+    };
     let deepseek = matches!(family, Family::DeepseekV2 | Family::DeepseekV3);
-    let shared = if deepseek { f.count("n_shared_experts", 0)? } else { 0 };
+    let shared = if deepseek {
+        f.count("n_shared_experts", 0)?
+    } else {
+        0
+    };
     let (bias, router_bias) = (family == Family::GptOss, family == Family::DeepseekV3);
-    Ok(Ffn::Experts { experts, active, intermediate, shared, bias, router_bias })
+    Ok(Ffn::Experts {
+        experts,
+        active,
+        intermediate,
+        shared,
+        bias,
+        router_bias,
+    })
 }
 
 /// Which layers of a mixture of experts are dense.
@@ -193,7 +283,9 @@ fn dense_layers(f: Fields<'_>, family: Family, count: u32) -> Result<Vec<bool>> 
         Family::Qwen3Moe => (i + 1).is_multiple_of(step),
         _ => i >= first && i.is_multiple_of(step),
     };
-    Ok((0..count).map(|i| !sparse(i) || only.contains(&u64::from(i))).collect())
+    Ok((0..count)
+        .map(|i| !sparse(i) || only.contains(&u64::from(i)))
+        .collect())
 }
 
 /// The key of the file behind one of ours.

@@ -58,7 +58,9 @@ const FAMILIES: &[(&str, &str, Family)] = &[
 pub fn read(text: &str, path: &str) -> Result<Model> {
     let value: Value = serde_json::from_str(text).map_err(|e| broken(&e, text, path))?;
     let Some(map) = value.as_object() else {
-        return Err(Error::data(format!("{path}: not a model config: the file is not one JSON object")));
+        return Err(Error::data(format!(
+            "{path}: not a model config: the file is not one JSON object"
+        )));
     };
     let top = Fields { map, path };
     let (word, family) = family(top)?;
@@ -75,7 +77,10 @@ pub fn read(text: &str, path: &str) -> Result<Model> {
         source: path.to_string(),
         hidden: text_part.need("hidden_size")?,
         vocab: text_part.need("vocab_size")?,
-        tied: text_part.flag("tie_word_embeddings", matches!(family, Family::Gemma2 | Family::Gemma3))?,
+        tied: text_part.flag(
+            "tie_word_embeddings",
+            matches!(family, Family::Gemma2 | Family::Gemma3),
+        )?,
         max_context: text_part.need("max_position_embeddings")?,
         layers: layers::read(text_part, family)?,
         published_parameters: None,
@@ -88,20 +93,34 @@ pub fn read(text: &str, path: &str) -> Result<Model> {
 
 /// A JSON error with its place.
 fn broken(error: &serde_json::Error, text: &str, path: &str) -> Error {
-    let before = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
+    let before = text
+        .split_inclusive('\n')
+        .take(error.line().saturating_sub(1))
+        .map(str::len)
+        .sum::<usize>();
     let at = (before + error.column().saturating_sub(1)).min(text.len());
     let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or_default().to_string();
+    let message = message
+        .split(" at line ")
+        .next()
+        .unwrap_or_default()
+        .to_string();
     Error::data(format!("not JSON: {message}")).at(path, text, at..at)
 }
 
 /// The family, from `model_type` or the class name.
 fn family(top: Fields<'_>) -> Result<(&'static str, Family)> {
-    let class = top.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str);
+    let class = top
+        .get("architectures")
+        .and_then(|a| a.get(0))
+        .and_then(Value::as_str);
     let given = top.word("model_type").or(class).ok_or_else(|| {
-        top.wrong("model_type", "is missing, and so is `architectures`").help("is this the config.json of a model?")
+        top.wrong("model_type", "is missing, and so is `architectures`")
+            .help("is this the config.json of a model?")
     })?;
-    let known = FAMILIES.iter().find(|(word, class, _)| *word == given || *class == given);
+    let known = FAMILIES
+        .iter()
+        .find(|(word, class, _)| *word == given || *class == given);
     known.map(|(word, _, family)| (*word, *family)).ok_or_else(|| {
         let words = FAMILIES.iter().map(|(w, _, _)| *w);
         let nearest = did_you_mean(given, words.clone())
@@ -116,9 +135,23 @@ fn family(top: Fields<'_>) -> Result<(&'static str, Family)> {
 
 /// What the model is called: its own note, the folder it lies in, or the file.
 fn name(top: Fields<'_>) -> String {
-    let own = top.word("_name_or_path").and_then(|n| n.trim_end_matches('/').rsplit('/').next());
+    let own = top
+        .word("_name_or_path")
+        .and_then(|n| n.trim_end_matches('/').rsplit('/').next());
     let path = Path::new(top.path);
-    let stem = path.file_stem().and_then(|s| s.to_str()).filter(|s| *s != "config");
-    let folder = path.parent().and_then(Path::file_name).and_then(|s| s.to_str());
-    own.filter(|n| !n.is_empty()).or(stem).or(folder).unwrap_or("config").chars().take(100).collect()
+    let stem = path
+        .file_stem()
+        .and_then(|s| s.to_str())
+        .filter(|s| *s != "config");
+    let folder = path
+        .parent()
+        .and_then(Path::file_name)
+        .and_then(|s| s.to_str());
+    own.filter(|n| !n.is_empty())
+        .or(stem)
+        .or(folder)
+        .unwrap_or("config")
+        .chars()
+        .take(100)
+        .collect()
 }

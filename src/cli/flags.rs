@@ -1,0 +1,149 @@
+//! The flags of a deployment, made from the table of settings, and where results go.
+
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum, ValueHint};
+
+use crate::error::Result;
+use crate::scenario::keys::{KEYS, Key, Verb};
+use crate::scenario::settings::Origin;
+use crate::scenario::{Settings, file};
+
+use super::out::Out;
+
+/// Deployment flags and a scenario, as given; `PLAN` has lists of cards.
+#[derive(Clone, Debug)]
+pub struct Deployment<const PLAN: bool> {
+    scenario: Option<PathBuf>,
+    given: Vec<(&'static str, Vec<String>)>,
+    audit: bool,
+    /// Print the merged settings and stop.
+    pub print_config: bool,
+}
+
+impl<const PLAN: bool> Deployment<PLAN> {
+    const VERB: Verb = if PLAN { Verb::Plan } else { Verb::Simulate };
+
+    /// Default < scenario < flag.
+    ///
+    /// # Errors
+    /// The scenario cannot be used; a list where one value is meant (exit 2).
+    pub fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::defaults(Self::VERB);
+        settings.audit = self.audit;
+        if let Some(path) = &self.scenario {
+            file::load(path, &mut settings)?;
+        }
+        for (name, texts) in &self.given {
+            settings.set(name, texts, Origin::Flag)?;
+        }
+        Ok(settings)
+    }
+}
+
+fn flag(key: &Key, verb: Verb) -> Arg {
+    let words = match key.words {
+        [] => String::new(),
+        words => format!(" [{}]", words.join(", ")),
+    };
+    let arg = Arg::new(key.name)
+        .long(key.name)
+        .value_name(key.value)
+        .help(format!("{}{words}", key.help))
+        .allow_negative_numbers(true)
+        .help_heading("Deployment")
+        .action(if key.many(verb) { ArgAction::Append } else { ArgAction::Set });
+    let arg = match key.default(verb) {
+        Some(default) => arg.default_value(default),
+        None => arg,
+    };
+    if key.name == "trace" { arg.value_hint(ValueHint::FilePath) } else { arg }
+}
+
+impl<const PLAN: bool> Args for Deployment<PLAN> {
+    fn augment_args(command: Command) -> Command {
+        let scenario = Arg::new("scenario")
+            .value_name("SCENARIO")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("Scenario: a .toml file, or default, desktop or long-chain in the binary; flags go over it");
+        let audit = Arg::new("audit")
+            .long("audit")
+            .action(ArgAction::SetTrue)
+            .help("Check the laws of the simulator in every step (slower)");
+        let config = Arg::new("print-config")
+            .long("print-config")
+            .action(ArgAction::SetTrue)
+            .help("Print the merged scenario, each value with who decided it, and stop");
+        command.arg(scenario).args(KEYS.iter().map(|k| flag(k, Self::VERB))).args([audit, config])
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const PLAN: bool> FromArgMatches for Deployment<PLAN> {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let said = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        let texts =
+            |name: &str| -> Vec<String> { matches.get_many::<String>(name).into_iter().flatten().cloned().collect() };
+        let given = KEYS.iter().filter(|k| said(k.name)).map(|k| (k.name, texts(k.name)));
+        Ok(Self {
+            scenario: matches.get_one::<PathBuf>("scenario").cloned(),
+            given: given.collect(),
+            audit: matches.get_flag("audit"),
+            print_config: matches.get_flag("print-config"),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// How a result is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// For programs; base units, the unit in the key.
+    Json,
+    /// For spreadsheets; base units, the unit in the header.
+    Csv,
+    /// Markdown tables.
+    Md,
+}
+
+/// Where a result goes.
+#[derive(Clone, Debug, Args)]
+pub struct ResultArgs {
+    /// Format of the result [default: by the extension of --out, else table].
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Result file, written whole or not at all; `-` is stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+impl ResultArgs {
+    /// The format asked for, or that of the file's extension.
+    pub fn format(&self) -> Format {
+        let extension = self.out.as_ref().and_then(|p| p.extension()).and_then(|e| e.to_str());
+        self.format.unwrap_or(match extension {
+            Some("json") => Format::Json,
+            Some("csv") => Format::Csv,
+            Some("md") => Format::Md,
+            _ => Format::Table,
+        })
+    }
+
+    /// Creates the result file, before the run.
+    ///
+    /// # Errors
+    /// It cannot be made (exit 2).
+    pub fn open(&self, out: &mut Out) -> Result<()> {
+        self.out.as_ref().map_or(Ok(()), |path| out.to_file(path))
+    }
+}

@@ -1,0 +1,36 @@
+//! Ctrl-C: half-written files are removed, the exit code is 130.
+//!
+//! Results are written beside their target, so removing the part file leaves what was there before.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use super::render;
+
+static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn parts() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
+    PARTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Removes this file if the run is interrupted.
+pub fn guard(path: &Path) {
+    parts().push(path.to_path_buf());
+}
+
+/// The file is in its place, or gone.
+pub fn release(path: &Path) {
+    parts().retain(|p| p != path);
+}
+
+/// Installs the handler; where that is refused, the system's own stays.
+pub fn install() {
+    let stop = || {
+        for part in parts().iter() {
+            std::fs::remove_file(part).ok();
+        }
+        render::plain("interrupted\n");
+        std::process::exit(130);
+    };
+    ctrlc::set_handler(stop).ok();
+}

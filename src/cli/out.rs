@@ -1,0 +1,156 @@
+//! The one place that writes results.
+//!
+//! To stdout, or to a file that is created before the run (a bad path fails at once, not after the work), written
+//! beside its target and renamed at the end. A pipe closed by its reader (`| head -1`) ends the process quietly.
+
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Stdout, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+use super::{interrupt, render, write_failed};
+
+/// Where the result goes.
+#[derive(Debug)]
+enum Sink {
+    Stdout(BufWriter<Stdout>),
+    File { file: BufWriter<File>, beside: PathBuf, target: PathBuf },
+}
+
+/// Result to stdout or a file, remarks to stderr.
+#[derive(Debug)]
+pub struct Out {
+    sink: Sink,
+    color: bool,
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Out {
+    /// To stdout.
+    pub fn new(color: bool, quiet: bool, verbose: bool) -> Self {
+        Self { sink: Sink::Stdout(BufWriter::new(std::io::stdout())), color, quiet, verbose }
+    }
+
+    /// To a file from now on; `-` stays on stdout.
+    ///
+    /// # Errors
+    /// The file cannot be made (exit 2).
+    pub fn to_file(&mut self, target: &Path) -> Result<()> {
+        if target.as_os_str() == "-" {
+            return Ok(());
+        }
+        let shown = target.display().to_string();
+        if target.is_dir() {
+            return Err(Error::usage(format!("cannot write {shown}: is a directory")).help("name a file in it"));
+        }
+        let beside = beside(target);
+        let file = File::create(&beside).map_err(|e| write_failed(&shown, &e))?;
+        interrupt::guard(&beside);
+        self.color = false;
+        self.sink = Sink::File { file: BufWriter::new(file), beside, target: target.to_path_buf() };
+        Ok(())
+    }
+
+    /// Whether the result may carry colour.
+    pub fn color(&self) -> bool {
+        self.color
+    }
+
+    /// A remark on stderr, unless quiet.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            render::plain(&format!("note: {text}\n"));
+        }
+    }
+
+    /// A remark on stderr that only `-v` wants.
+    pub fn detail(&self, text: &str) {
+        if self.verbose {
+            render::plain(&format!("{text}\n"));
+        }
+    }
+
+    /// Writes a whole result.
+    ///
+    /// # Errors
+    /// The disk is full and the like (exit 2).
+    pub fn result(&mut self, text: &str) -> Result<()> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Writes a result that is not text.
+    ///
+    /// # Errors
+    /// As [`Out::result`].
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        let what = self.shown();
+        self.write_all(bytes).map_err(|e| write_failed(&what, &e))
+    }
+
+    /// Flushes, and moves a file into its place.
+    ///
+    /// # Errors
+    /// As [`Out::result`].
+    pub fn finish(&mut self) -> Result<()> {
+        let what = self.shown();
+        self.flush().map_err(|e| write_failed(&what, &e))?;
+        if let Sink::File { file, beside, target } = &self.sink {
+            file.get_ref().sync_all().map_err(|e| write_failed(&what, &e))?;
+            std::fs::rename(beside, target).map_err(|e| write_failed(&what, &e))?;
+            interrupt::release(beside);
+            self.sink = Sink::Stdout(BufWriter::new(std::io::stdout()));
+        }
+        Ok(())
+    }
+
+    fn shown(&self) -> String {
+        match &self.sink {
+            Sink::Stdout(_) => "stdout".into(),
+            Sink::File { target, .. } => target.display().to_string(),
+        }
+    }
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        if let Sink::File { beside, .. } = &self.sink {
+            interrupt::release(beside);
+            std::fs::remove_file(beside).ok(); // the run failed: leave what was there before
+        }
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = match &mut self.sink {
+            Sink::Stdout(s) => s.write(bytes),
+            Sink::File { file, .. } => file.write(bytes),
+        };
+        written.or_else(closed_pipe)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let flushed = match &mut self.sink {
+            Sink::Stdout(s) => s.flush(),
+            Sink::File { file, .. } => file.flush(),
+        };
+        flushed.or_else(closed_pipe)
+    }
+}
+
+/// Nobody reads any more: that is not an error, and nothing is left to do.
+fn closed_pipe<T>(error: std::io::Error) -> std::io::Result<T> {
+    if error.kind() == ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+    Err(error)
+}
+
+/// The name under which a file is written until it is whole.
+fn beside(target: &Path) -> PathBuf {
+    let mut name = target.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.part", std::process::id()));
+    target.with_file_name(name)
+}

@@ -1,0 +1,49 @@
+//! `kvplan plan`: one question, every way to serve it, several cards.
+
+use clap::Args;
+
+use crate::error::Result;
+use crate::report::{Style, csv, json, md, table};
+use crate::scenario::{print, resolve};
+
+use super::Answer;
+use super::flags::{Deployment, Format, ResultArgs};
+use super::out::Out;
+
+/// Arguments of `plan`.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "EXAMPLES:\n  kvplan plan\n  kvplan plan --hardware h100-sxm --gpus 1,2,4\n  \
+    kvplan plan --model llama-3.1-8b --weights bf16 --hardware rtx-4090,l40s --batch 16 --output 30k\n  \
+    kvplan plan long-chain --format md -o answer.md")]
+pub struct PlanArgs {
+    #[command(flatten)]
+    deployment: Deployment<true>,
+    #[command(flatten)]
+    result: ResultArgs,
+}
+
+/// Runs it; the answer is no if nothing fits on any card.
+///
+/// # Errors
+/// Exit 2 for what cannot be asked, 3 for damaged traces.
+pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
+    let mut settings = args.deployment.settings()?;
+    if args.deployment.print_config {
+        resolve::adapt(&mut settings)?;
+        args.result.open(out)?;
+        out.result(&print::config(&settings))?;
+        return Ok(Answer::Yes);
+    }
+    let question = resolve::question(&settings)?;
+    args.result.open(out)?;
+    let plan = crate::plan::plan(&question)?;
+    let style = Style { color: out.color() };
+    out.result(&match args.result.format() {
+        Format::Table => table::plan(&plan, style),
+        Format::Json => json::pretty(&plan)?,
+        Format::Csv => csv::plan(&plan)?,
+        Format::Md => md::plan(&plan),
+    })?;
+    let fits = plan.rows.iter().flat_map(|r| &r.alternatives).any(|a| a.starts && a.outcome.fits);
+    Ok(if fits { Answer::Yes } else { Answer::No })
+}

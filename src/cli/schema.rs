@@ -1,0 +1,43 @@
+//! `kvplan schema`: the JSON schema of results and scenarios.
+
+use clap::{Args, ValueEnum};
+
+use crate::error::Result;
+use crate::metrics::Outcome;
+use crate::plan::answer::Plan;
+use crate::report::json;
+
+use super::out::Out;
+
+/// What has a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// Result of `simulate`.
+    Outcome,
+    /// Result of `plan`.
+    Plan,
+    /// A scenario file.
+    Scenario,
+}
+
+/// Arguments of `schema`.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "EXAMPLES:\n  kvplan schema outcome\n  kvplan schema scenario")]
+pub struct SchemaArgs {
+    /// What to describe.
+    #[arg(value_enum, value_name = "WHAT")]
+    what: What,
+}
+
+/// Prints it.
+///
+/// # Errors
+/// The result cannot be written.
+pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
+    let schema = match args.what {
+        What::Outcome => schemars::schema_for!(Outcome).to_value(),
+        What::Plan => schemars::schema_for!(Plan).to_value(),
+        What::Scenario => crate::scenario::schema::scenario(),
+    };
+    out.result(&json::pretty(&schema)?)
+}

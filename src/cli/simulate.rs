@@ -1,0 +1,50 @@
+//! `kvplan simulate`: one deployment.
+
+use clap::Args;
+
+use crate::error::Result;
+use crate::report::{Style, csv, json, md, table};
+use crate::scenario::{print, resolve};
+
+use super::Answer;
+use super::flags::{Deployment, Format, ResultArgs};
+use super::out::Out;
+
+/// Arguments of `simulate`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_long_help = "EXAMPLES:\n  kvplan simulate\n  kvplan simulate --hardware h100-sxm --t1 host-attention\n  \
+    kvplan simulate --hardware h100-sxm --gpus 2 --kv fp8 --format json -o result.json\n  \
+    kvplan simulate desktop --batch 2 --print-config"
+)]
+pub struct SimulateArgs {
+    #[command(flatten)]
+    deployment: Deployment<false>,
+    #[command(flatten)]
+    result: ResultArgs,
+}
+
+/// Runs it; the answer is no if it does not fit.
+///
+/// # Errors
+/// Exit 2 for what cannot be asked, 3 for damaged traces.
+pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
+    let mut settings = args.deployment.settings()?;
+    if args.deployment.print_config {
+        resolve::adapt(&mut settings)?;
+        args.result.open(out)?;
+        out.result(&print::config(&settings))?;
+        return Ok(Answer::Yes);
+    }
+    let scenario = resolve::scenario(&settings)?;
+    args.result.open(out)?;
+    let outcome = crate::plan::simulate(&scenario)?;
+    let style = Style { color: out.color() };
+    out.result(&match args.result.format() {
+        Format::Table => table::outcome(&outcome, style),
+        Format::Json => json::pretty(&outcome)?,
+        Format::Csv => csv::outcome(&outcome)?,
+        Format::Md => md::outcome(&outcome),
+    })?;
+    Ok(if outcome.fits { Answer::Yes } else { Answer::No })
+}

@@ -1,0 +1,99 @@
+//! CSV: one row a deployment, base units, the unit in the header.
+//!
+//! Columns are the dotted keys of the JSON, so a spreadsheet and a program name a figure alike. Lists of remarks and
+//! assumptions stay in the JSON.
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::metrics::Outcome;
+use crate::plan::answer::Plan;
+
+/// Keys of an outcome in the order of its struct.
+#[rustfmt::skip] // one group a line
+pub const OUTCOME_COLUMNS: &[&str] = &[
+    "schema", "kvplan_version", "model", "hardware", "gpus", "runtime", "batch", "prompt_tokens", "output_tokens",
+    "weights", "kv", "policy", "t1_mode", "overlap", "occupancy", "seed", "fits", "shortfall_bytes",
+    "memory.weights_bytes", "memory.kv_full_bytes", "memory.kv_t0_bytes", "memory.staging_bytes",
+    "memory.activation_bytes", "memory.reserve_bytes", "memory.hbm_peak_bytes", "memory.hbm_capacity_bytes",
+    "memory.hbm_saved_moved_bytes", "memory.hbm_saved_destroyed_bytes", "memory.hbm_saved_moved_whole_pages_bytes",
+    "memory.ddr_peak_bytes", "memory.ddr_capacity_bytes",
+    "throughput.output_tokens_per_s", "throughput.at_end_tokens_per_s", "throughput.full_cache_output_tokens_per_s",
+    "throughput.tpot_mean_s", "throughput.tpot_p99_s", "throughput.prefill_s", "throughput.makespan_s",
+    "holds_tokens_per_request", "free_t1_bytes", "breakeven_link_bytes_per_s",
+    "traffic.h2d_bytes", "traffic.d2h_bytes", "traffic.h2d_busy_share", "traffic.exposed_transfer_share",
+    "quality.destroyed_share", "quality.destroyed_mass_mean", "quality.destroyed_mass_p99",
+    "quality.destroyed_mass_max", "quality.output_error_bound",
+    "tiers.t0.tokens_mean", "tiers.t0.tokens_end", "tiers.t0.mass_mean",
+    "tiers.t1.tokens_mean", "tiers.t1.tokens_end", "tiers.t1.mass_mean",
+    "tiers.t2.tokens_mean", "tiers.t2.tokens_end", "tiers.t2.mass_mean",
+    "tiers.t3.tokens_mean", "tiers.t3.tokens_end", "tiers.t3.mass_mean",
+    "moves.retiers", "moves.promoted_per_retier", "moves.demoted_per_retier",
+    "moves.promoted_total", "moves.demoted_total", "moves.destroyed_total",
+    "trace.name", "trace.recorded_model", "trace.rows", "trace.synthetic_share", "bound_by",
+    "step.linear_s", "step.attention_s", "step.other_s", "step.collective_s", "step.gap_s",
+    "step.exposed_transfer_s", "step.exposed_host_s", "step.retier_s", "step.recompute_s",
+    "preemptions", "engine.events", "engine.steps",
+];
+
+/// Keys of an alternative that stand before its outcome.
+const ALTERNATIVE_COLUMNS: &[&str] = &["name", "label", "starts", "remark"];
+
+/// Keys of an alternative that stand after its outcome.
+const STAGGERED_COLUMNS: &[&str] =
+    &["staggered.fits", "staggered.output_tokens_per_s", "staggered.tpot_p99_s", "staggered.preemptions"];
+
+/// One outcome: a header and a row.
+///
+/// # Errors
+/// A bug in the writer (exit 70).
+pub fn outcome(outcome: &Outcome) -> Result<String> {
+    let value = tree(outcome)?;
+    write(OUTCOME_COLUMNS.to_vec(), vec![cells(&value, OUTCOME_COLUMNS)])
+}
+
+/// An answer: a row an alternative of a card.
+///
+/// # Errors
+/// A bug in the writer (exit 70).
+pub fn plan(plan: &Plan) -> Result<String> {
+    let columns = [ALTERNATIVE_COLUMNS, OUTCOME_COLUMNS, STAGGERED_COLUMNS].concat();
+    let mut rows = Vec::new();
+    for alternative in plan.rows.iter().flat_map(|r| &r.alternatives) {
+        let mut row = cells(&tree(alternative)?, &columns);
+        let software: Vec<&str> = alternative.runs_in.iter().map(|r| r.software.as_str()).collect();
+        row.push(software.join("; "));
+        rows.push(row);
+    }
+    let header = [columns, vec!["runs_in"]].concat();
+    write(header, rows)
+}
+
+fn tree(result: &impl serde::Serialize) -> Result<Value> {
+    serde_json::to_value(result).map_err(|e| Error::internal(format!("the result is no JSON: {e}")))
+}
+
+fn cells(value: &Value, columns: &[&str]) -> Vec<String> {
+    columns.iter().map(|c| cell(value, c)).collect()
+}
+
+/// What a dotted key holds; empty where there is nothing.
+fn cell(value: &Value, key: &str) -> String {
+    let found = key.split('.').try_fold(value, |v, part| v.get(part));
+    match found {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(s)) => s.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+fn write(header: Vec<&str>, rows: Vec<Vec<String>>) -> Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let bug = |e: csv::Error| Error::internal(format!("the result is no CSV: {e}"));
+    writer.write_record(header).map_err(bug)?;
+    for row in rows {
+        writer.write_record(row).map_err(bug)?;
+    }
+    let bytes = writer.into_inner().map_err(|e| Error::internal(e.to_string()))?;
+    String::from_utf8(bytes).map_err(|e| Error::internal(e.to_string()))
+}

@@ -1,0 +1,64 @@
+//! Markdown: the same page for a document or a pull request.
+
+use crate::metrics::Outcome;
+use crate::plan::answer::Plan;
+
+use super::page::{Block, Grid, Page};
+use super::{outcome as outcome_page, plan as plan_page};
+
+/// An outcome as markdown.
+pub fn outcome(outcome: &Outcome) -> String {
+    render(&outcome_page::page(outcome))
+}
+
+/// An answer as markdown.
+pub fn plan(plan: &Plan) -> String {
+    render(&plan_page::page(plan))
+}
+
+/// Any page as markdown.
+pub fn render(page: &Page) -> String {
+    let blocks: Vec<String> = page.blocks.iter().map(block).collect();
+    blocks.join("\n\n") + "\n"
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Title(text) => format!("## {text}"),
+        Block::Text(text) => escape(text),
+        Block::Verdict(text, _) => format!("**{}**", escape(text)),
+        Block::Facts(facts) => {
+            let mut grid = Grid::new(["", ""]).texts(&[0, 1]);
+            for (name, value) in facts {
+                grid.row([name, value]);
+            }
+            table(&grid)
+        }
+        Block::Grid(grid) => table(grid),
+        Block::List(items) => items.iter().map(|i| format!("- {}", escape(i))).collect::<Vec<_>>().join("\n"),
+        Block::Command(line) => format!("```sh\n{line}\n```"),
+    }
+}
+
+fn table(grid: &Grid) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|c| escape(c).replace('\n', " ")).collect();
+        format!("| {} |", cells.join(" | "))
+    };
+    let rule: Vec<&str> = (0..grid.head.len()).map(|i| if grid.text.contains(&i) { "---" } else { "---:" }).collect();
+    let mut lines = vec![line(&grid.head), format!("| {} |", rule.join(" | "))];
+    lines.extend(grid.rows.iter().map(|r| line(r)));
+    lines.join("\n")
+}
+
+/// What markdown would read as markup.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '|' | '*' | '_' | '`' | '<' | '[' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}

@@ -1,0 +1,136 @@
+//! Terminal pages of at most 100 columns, complete without colour.
+
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+
+use crate::metrics::Outcome;
+use crate::plan::answer::Plan;
+
+use super::page::{Block, Grid, Mood, Page};
+use super::{Style, outcome as outcome_page, plan as plan_page};
+
+/// Columns of a page.
+pub const WIDTH: usize = 100;
+
+/// An outcome for a terminal.
+pub fn outcome(outcome: &Outcome, style: Style) -> String {
+    render(&outcome_page::page(outcome), style)
+}
+
+/// An answer for a terminal.
+pub fn plan(plan: &Plan, style: Style) -> String {
+    render(&plan_page::page(plan), style)
+}
+
+/// Any page for a terminal.
+pub fn render(page: &Page, style: Style) -> String {
+    let mut out = String::new();
+    for (i, block) in page.blocks.iter().enumerate() {
+        let after_title = i > 0 && matches!(page.blocks[i - 1], Block::Title(_));
+        if i > 0 && !after_title {
+            out.push('\n');
+        }
+        let text = render_block(block, style);
+        for line in text.lines() {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+    }
+    out
+}
+
+fn render_block(block: &Block, style: Style) -> String {
+    match block {
+        Block::Title(text) => dress(&text.to_uppercase(), "1", style),
+        Block::Text(text) => wrap(text, WIDTH, "  ", "  ").join("\n"),
+        Block::Verdict(text, mood) => {
+            let code = match mood {
+                Mood::Good => "1;32",
+                Mood::Bad => "1;31",
+                Mood::Plain => "1",
+            };
+            let lines = wrap(text, WIDTH, "  ", "  ");
+            lines.iter().map(|l| dress(l, code, style)).collect::<Vec<_>>().join("\n")
+        }
+        Block::Facts(facts) => render_facts(facts),
+        Block::Grid(grid) => render_grid(grid),
+        Block::List(items) => {
+            let lines: Vec<String> = items.iter().flat_map(|i| wrap(i, WIDTH, "  - ", "    ")).collect();
+            lines.join("\n")
+        }
+        Block::Command(line) => command(line),
+    }
+}
+
+fn dress(text: &str, code: &str, style: Style) -> String {
+    if style.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
+}
+
+fn render_facts(facts: &[(String, String)]) -> String {
+    let width = facts.iter().map(|(n, _)| n.chars().count()).max().unwrap_or(0);
+    let rest = " ".repeat(width + 4);
+    let lines = facts.iter().flat_map(|(name, value)| {
+        let first = format!("  {name:width$}  ");
+        wrap(value, WIDTH, &first, &rest)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn render_grid(grid: &Grid) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(u16::try_from(WIDTH - 1).unwrap_or(99));
+    table.set_header(grid.head.clone());
+    for row in &grid.rows {
+        table.add_row(row.clone());
+    }
+    for (i, column) in table.column_iter_mut().enumerate() {
+        if grid.text.contains(&i) {
+            if i == 0 {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(widest(grid, 0) + 2)));
+            }
+        } else {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines: Vec<String> = table.lines().map(|l| format!(" {l}")).collect();
+    lines.join("\n")
+}
+
+/// Columns of the longest cell, at most 40.
+fn widest(grid: &Grid, column: usize) -> u16 {
+    let cells = grid.rows.iter().filter_map(|r| r.get(column));
+    let longest = cells.map(|c| c.chars().count()).max().unwrap_or(0);
+    u16::try_from(longest.min(40)).unwrap_or(40)
+}
+
+/// A command line over several lines that a shell still reads as one.
+fn command(line: &str) -> String {
+    let mut lines = wrap(line, WIDTH - 2, "    ", "      ");
+    let last = lines.len().saturating_sub(1);
+    for line in &mut lines[..last] {
+        line.push_str(" \\");
+    }
+    lines.join("\n")
+}
+
+/// Words into lines of at most `width` columns; a word longer than a line keeps its own.
+pub fn wrap(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = first.to_string();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        let needed = line.chars().count() + word.chars().count() + usize::from(!empty);
+        if needed > width && !empty {
+            lines.push(std::mem::replace(&mut line, rest.to_string()));
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    lines.push(line);
+    lines
+}

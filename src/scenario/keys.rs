@@ -1,0 +1,140 @@
+//! Every setting of a deployment, one row each: flag, scenario key, default, help.
+//!
+//! The flags of `simulate` and `plan`, the keys of a scenario file, `--print-config` and `schema scenario` are all made
+//! from this table. A row is text only: what a text means is decided in `resolve`. Rival design: typed defaults; they
+//! cannot be shown beside the file that overrides them.
+
+/// Which command a default is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// One deployment.
+    Simulate,
+    /// One question over several cards.
+    Plan,
+}
+
+/// How a value is written in a scenario file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A string.
+    Text,
+    /// A whole number (tokens may also be text with a suffix: `"16k"`).
+    Number,
+    /// A real number.
+    Real,
+    /// A list of strings; a single one may stand alone.
+    Texts,
+    /// A list of whole numbers; a single one may stand alone.
+    Numbers,
+}
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// The flag without its dashes, and the key of a scenario file.
+    pub name: &'static str,
+    /// Its value in help texts.
+    pub value: &'static str,
+    /// How it is written in a file.
+    pub kind: Kind,
+    /// Default of `simulate`; none if the setting may stay open.
+    pub simulate: Option<&'static str>,
+    /// Default of `plan`; lists are joined by commas.
+    pub plan: Option<&'static str>,
+    /// Words it takes, where they are a closed set.
+    pub words: &'static [&'static str],
+    /// One line of help.
+    pub help: &'static str,
+}
+
+impl Key {
+    /// The default of a verb.
+    pub fn default(&self, verb: Verb) -> Option<&'static str> {
+        match verb {
+            Verb::Simulate => self.simulate,
+            Verb::Plan => self.plan,
+        }
+    }
+
+    /// Whether a verb takes several values.
+    pub fn many(&self, verb: Verb) -> bool {
+        match self.kind {
+            Kind::Texts if self.name == "trace" => true,
+            Kind::Texts | Kind::Numbers => verb == Verb::Plan,
+            _ => false,
+        }
+    }
+}
+
+const fn key(
+    name: &'static str,
+    value: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+    words: &'static [&'static str],
+    help: &'static str,
+) -> Key {
+    Key { name, value, kind, simulate: default, plan: default, words, help }
+}
+
+/// All settings, in the order in which they are shown.
+#[rustfmt::skip] // one row a setting
+pub const KEYS: &[Key] = &[
+    key("model", "NAME", Kind::Text, Some("deepseek-r1-distill-llama-70b"), &[],
+        "Model: a name of `kvplan list models`, or a path to a config.json or .toml"),
+    Key { plan: Some("h100-sxm,h200-sxm,gh200,rtx-pro-6000"),
+        ..key("hardware", "NAME", Kind::Texts, Some("h200-sxm"), &[],
+        "Machine: a name of `kvplan list hardware`, or a path to a .toml; `plan` takes several") },
+    key("gpus", "N", Kind::Numbers, Some("1"), &[],
+        "GPUs in tensor parallel; `plan` takes several and makes one row each"),
+    key("runtime", "NAME", Kind::Text, Some("vllm"), &[],
+        "Serving software whose overheads apply: a name of `kvplan list runtimes`"),
+    key("weights", "FORMAT", Kind::Text, Some("fp8"), &[],
+        "Weight format: bf16, fp16, fp8, int8, int4, or a GGUF type such as q4_k_m"),
+    key("kv", "FORMAT", Kind::Text, Some("fp16"), &["fp16", "fp8", "int8", "q8_0", "q4_0"],
+        "KV format"),
+    key("batch", "N", Kind::Number, Some("8"), &[],
+        "Requests decoded together"),
+    key("prompt", "TOKENS", Kind::Number, Some("1024"), &[],
+        "Prompt tokens of each request"),
+    key("output", "TOKENS", Kind::Number, Some("15360"), &[],
+        "Output tokens of each request"),
+    key("policy", "NAME[:KEY=VALUE,...]", Kind::Text, Some("four-tier:hbm=fit"), &[],
+        "Which tokens live where: see `kvplan list policies`"),
+    key("t1", "MODE", Kind::Text, Some("stream"), &["stream", "staged", "host-attention"],
+        "How tokens in host memory take part in attention; staged:SIZE sets the buffer"),
+    key("overlap", "WHEN", Kind::Text, Some("layer"), &["serial", "layer"],
+        "Transfers wait for compute, or run a layer ahead of it"),
+    key("depth", "LAYERS", Kind::Number, Some("2"), &[],
+        "Layers of staging for streamed KV"),
+    key("split", "N", Kind::Number, None, &["1"],
+        "Parts of a batch that take turns under host-attention"),
+    key("write-back", "WHEN", Kind::Text, Some("through"), &["through", "at-demotion"],
+        "When new KV is copied to the host"),
+    key("compact", "WHEN", Kind::Text, Some("retier"), &["retier", "none"],
+        "Whether live tokens are packed so that whole pages become free"),
+    key("layout", "ORDER", Kind::Text, Some("layer"), &["layer", "token"],
+        "Order of KV in host memory"),
+    key("occupancy", "HOW", Kind::Text, Some("lockstep"), &["lockstep", "staggered"],
+        "Requests all at the same length at once, or at independent phases"),
+    key("phase", "HOW", Kind::Text, Some("seeded"), &["seeded", "lockstep"],
+        "Re-tier steps of the requests: drawn by seed, or all at once"),
+    key("memory-fraction", "SHARE", Kind::Real, Some("0.95"), &[],
+        "Share of GPU memory that the engine may take"),
+    key("vram-reserve", "SIZE", Kind::Text, Some("0GiB"), &[],
+        "GPU memory kept for others, taken off first"),
+    key("trace", "FILE", Kind::Texts, None, &[],
+        "Recorded attention (.kvt), repeatable; `none` uses lengths alone [default: the one in the binary]"),
+    key("seed", "N", Kind::Number, Some("0"), &[],
+        "Seed of every random draw"),
+];
+
+/// The row of a setting.
+pub fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|k| k.name == name)
+}
+
+/// All names, for suggestions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().map(|k| k.name)
+}

@@ -1,0 +1,112 @@
+//! Texts of settings as numbers and words, with the range in every refusal.
+
+use crate::deploy::T1Mode;
+use crate::error::{Error, Result, did_you_mean};
+use crate::units::{Bytes, text};
+
+use super::keys::find;
+use super::settings::Settings;
+
+/// Longest prompt or output that is simulated [tokens].
+pub(super) const MAX_TOKENS: u32 = 1 << 24;
+/// Largest batch that is simulated.
+pub(super) const MAX_BATCH: u32 = 100_000;
+
+/// The text of a setting that always has one.
+pub(super) fn text_of<'a>(settings: &'a Settings, name: &str) -> Result<&'a str> {
+    settings
+        .get(name)
+        .and_then(|g| g.texts.first())
+        .map(String::as_str)
+        .ok_or_else(|| Error::internal(format!("setting `{name}` has neither value nor default")))
+}
+
+/// A whole number within a range.
+pub(super) fn number(settings: &Settings, name: &str, low: u32, high: u32) -> Result<u32> {
+    let text = text_of(settings, name)?;
+    number_in(text, low, high).map_err(|e| settings.wrong(name, e))
+}
+
+/// A whole number within a range, from one text.
+pub(super) fn number_in(text: &str, low: u32, high: u32) -> std::result::Result<u32, String> {
+    let range = format!("between {} and {}", grouped(low), grouped(high));
+    let digits = text.replace(['_', ','], "");
+    let whole: i128 = match digits.parse() {
+        Ok(n) => n,
+        Err(_) => text::tokens(text).map(i128::from).map_err(|e| format!("{e}; it takes a whole number {range}"))?,
+    };
+    u32::try_from(whole)
+        .ok()
+        .filter(|n| (low..=high).contains(n))
+        .ok_or_else(|| format!("`{text}` is out of range: it lies {range}"))
+}
+
+fn grouped(n: u32) -> String {
+    text::group(&n.to_string())
+}
+
+/// A seed: any 64-bit number.
+pub(super) fn seed(settings: &Settings) -> Result<u64> {
+    let text = text_of(settings, "seed")?;
+    text.parse().map_err(|_| settings.wrong("seed", format!("`{text}` is not a number from 0 to 2^64 - 1")))
+}
+
+/// The share of GPU memory: over 0, at most 1.
+pub(super) fn fraction(settings: &Settings) -> Result<f64> {
+    let text = text_of(settings, "memory-fraction")?;
+    let share = text::share(text).map_err(|e| settings.wrong("memory-fraction", e))?;
+    if share > 0.0 {
+        Ok(share)
+    } else {
+        Err(settings.wrong("memory-fraction", "0 leaves no memory at all: it lies over 0 and at most at 1"))
+    }
+}
+
+/// A size.
+pub(super) fn size(settings: &Settings, name: &str) -> Result<Bytes> {
+    text::bytes(text_of(settings, name)?).map_err(|e| settings.wrong(name, e))
+}
+
+/// One of the words of a setting.
+pub(super) fn word<'a>(settings: &'a Settings, name: &str) -> Result<&'a str> {
+    let text = text_of(settings, name)?;
+    let words = find(name).map_or(&[][..], |k| k.words);
+    if words.contains(&text) {
+        return Ok(text);
+    }
+    Err(not_a_word(settings, name, text, words))
+}
+
+fn not_a_word(settings: &Settings, name: &str, text: &str, words: &[&str]) -> Error {
+    let list = words.join(", ");
+    let error = settings.wrong(name, format!("`{text}` is not one of {list}"));
+    match did_you_mean(text, words.iter().copied()) {
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None => error,
+    }
+}
+
+/// The T1 mode: a word, `staged` with an optional size.
+pub(super) fn t1(settings: &Settings) -> Result<T1Mode> {
+    let text = text_of(settings, "t1")?;
+    let (word, size) = match text.split_once(':') {
+        Some((word, size)) => (word, Some(size)),
+        None => (text, None),
+    };
+    match (word, size) {
+        ("stream", None) => Ok(T1Mode::Stream),
+        ("staged", None) => Ok(T1Mode::Staged(None)),
+        ("staged", Some(size)) => {
+            let buffer = text::bytes(size).map_err(|e| settings.wrong("t1", e))?;
+            Ok(T1Mode::Staged(Some(buffer)))
+        }
+        ("host-attention", None) => Ok(T1Mode::HostAttention),
+        ("direct" | "selective", _) => Err(settings
+            .wrong("t1", format!("`{word}` is not available yet"))
+            .help("available now: stream, staged, host-attention")),
+        ("stream" | "host-attention", Some(_)) => {
+            Err(settings.wrong("t1", format!("`{word}` takes no size")).help("only staged has a buffer: staged:8GiB"))
+        }
+        _ => Err(not_a_word(settings, "t1", word, &["stream", "staged", "host-attention"])),
+    }
+}

@@ -1,0 +1,264 @@
+//! Settings to a scenario: every name looked up, every number in range, every contradiction refused.
+//!
+//! What the user spelt out may contradict; a default never does, it gives way (`--overlap serial` makes the depth 1).
+//! What is odd but possible, such as a chain past the model's context, becomes a note of the answer, not an error.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::deploy::{Compact, Deployment, Layout, Overlap, T1Mode, WriteBack};
+use crate::error::{Error, Result};
+use crate::hardware::Hardware;
+use crate::model::{Attention, Model};
+use crate::units::text::group;
+
+use super::read::{MAX_BATCH, MAX_TOKENS, fraction, number, number_in, seed, size, t1, text_of, word};
+use super::settings::{Origin, Settings};
+use super::{Asked, Card, Occupancy, Phase, Question, Scenario, TraceRef, Verb, contradict, world};
+
+/// The scenario of `simulate`.
+///
+/// # Errors
+/// Exit 2: unknown names, values out of range, contradictions, each at its place. Exit 3: a damaged trace.
+pub fn scenario(settings: &Settings) -> Result<Scenario> {
+    let mut settings = settings.clone();
+    adapt(&mut settings)?;
+    contradict::check(&settings)?;
+    let cards = cards(&settings)?;
+    let card = cards.first().ok_or_else(|| Error::internal("no hardware after the defaults"))?;
+    build(&settings, card)
+}
+
+/// The question of `plan`: the same scenario on every card.
+///
+/// # Errors
+/// As [`scenario`], for any of the cards.
+pub fn question(settings: &Settings) -> Result<Question> {
+    let mut settings = settings.clone();
+    adapt(&mut settings)?;
+    contradict::check(&settings)?;
+    let cards = cards(&settings)?;
+    let first = cards.first().ok_or_else(|| Error::internal("no hardware after the defaults"))?;
+    let base = build(&settings, first)?;
+    for card in &cards {
+        check_card(&settings, &base.deployment.model, card)?;
+    }
+    Ok(Question { settings: asked(&settings), base, cards })
+}
+
+/// Every setting as resolved, with who decided; for `--print-config` and the question's own record.
+///
+/// # Errors
+/// As [`scenario`], as far as the settings alone show it.
+pub fn asked(settings: &Settings) -> Vec<Asked> {
+    let one = |(key, given): (&super::keys::Key, &super::settings::Given)| Asked {
+        name: key.name,
+        value: given.text(),
+        from: given.origin.word(),
+    };
+    settings.iter().map(one).collect()
+}
+
+/// Defaults that depend on what was asked.
+///
+/// # Errors
+/// A trace that cannot be read.
+pub fn adapt(settings: &mut Settings) -> Result<()> {
+    let said = |s: &Settings, name: &str| s.asked(name).is_some();
+    if settings.get("t1").is_some_and(|g| g.text() == "host-attention") && !said(settings, "depth") {
+        settings.clear("depth");
+    } else if settings.get("overlap").is_some_and(|g| g.text() == "serial") && !said(settings, "depth") {
+        settings.set("depth", &["1".into()], Origin::Default)?;
+    }
+    if settings.verb == Verb::Simulate && said(settings, "trace") {
+        adapt_to_trace(settings)?;
+    }
+    Ok(())
+}
+
+/// `simulate --trace FILE`: the trace's own lengths, and half of the reasoning tokens in HBM.
+fn adapt_to_trace(settings: &mut Settings) -> Result<()> {
+    let TraceRef::Paths(paths) = trace(settings) else {
+        return Ok(());
+    };
+    let open = |name: &str| settings.asked(name).is_none();
+    let (prompt_open, output_open, policy_open) = (open("prompt"), open("output"), open("policy"));
+    if prompt_open || output_open {
+        let (prompt, rows) = common_lengths(settings, &paths)?;
+        if prompt_open {
+            settings.set("prompt", &[prompt.to_string()], Origin::Default)?;
+        }
+        if output_open {
+            settings.set("output", &[rows.to_string()], Origin::Default)?;
+        }
+    }
+    if policy_open {
+        settings.set("policy", &["four-tier:hbm=0.5".into()], Origin::Default)?;
+    }
+    Ok(())
+}
+
+/// The prompt all traces share and the shortest number of rows.
+fn common_lengths(settings: &Settings, paths: &[PathBuf]) -> Result<(u32, u32)> {
+    let mut common: Option<(u32, u32)> = None;
+    for path in paths {
+        let (prompt, rows) = world::lengths(path)?;
+        common = match common {
+            None => Some((prompt, rows)),
+            Some((p, r)) if p == prompt => Some((p, r.min(rows))),
+            Some((p, _)) => {
+                let text = format!("the traces have prompts of {p} and {prompt} tokens");
+                return Err(settings.wrong("trace", text).help("say which with --prompt N"));
+            }
+        };
+    }
+    common.ok_or_else(|| settings.wrong("trace", "names no file"))
+}
+
+fn trace(settings: &Settings) -> TraceRef {
+    match settings.get("trace") {
+        None => TraceRef::Embedded,
+        Some(given) if given.texts == ["none"] => TraceRef::None,
+        Some(given) => TraceRef::Paths(given.texts.iter().map(PathBuf::from).collect()),
+    }
+}
+
+/// Every hardware with every GPU count, in the order asked.
+fn cards(settings: &Settings) -> Result<Vec<Card>> {
+    let names = settings.get("hardware").map_or(&[][..], |g| &g.texts);
+    let counts = settings.get("gpus").map_or(&[][..], |g| &g.texts);
+    let mut cards = Vec::with_capacity(names.len() * counts.len());
+    for name in names {
+        let hardware = world::hardware(name).map_err(|e| place(settings, "hardware", e))?;
+        for count in counts {
+            let gpus = number_in(count, 1, 1024).map_err(|e| settings.wrong("gpus", e))?;
+            cards.push(Card { hardware: Arc::clone(&hardware), gpus });
+        }
+    }
+    Ok(cards)
+}
+
+/// A catalog's error, moved to where the name was written.
+fn place(settings: &Settings, name: &str, error: Error) -> Error {
+    match settings.get(name).map(|g| &g.origin) {
+        Some(Origin::File { file, span }) if error.place.is_none() => {
+            error.at(file.name.clone(), file.text.clone(), span.clone())
+        }
+        _ => error,
+    }
+}
+
+fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
+    let deployment = deployment(settings, card)?;
+    let prompt = number(settings, "prompt", 1, MAX_TOKENS)?;
+    let output = number(settings, "output", 1, MAX_TOKENS)?;
+    let mut scenario = Scenario {
+        batch: number(settings, "batch", 1, MAX_BATCH)?,
+        prompt,
+        output,
+        policy: world::policy(text_of(settings, "policy")?).map_err(|e| place(settings, "policy", e))?,
+        occupancy: match word(settings, "occupancy")? {
+            "staggered" => Occupancy::Staggered,
+            _ => Occupancy::Lockstep,
+        },
+        phase: match word(settings, "phase")? {
+            "lockstep" => Phase::Lockstep,
+            _ => Phase::Seeded,
+        },
+        trace: trace(settings),
+        seed: seed(settings)?,
+        audit: settings.audit,
+        notes: Vec::new(),
+        deployment,
+    };
+    scenario.notes = notes(settings, &scenario);
+    Ok(scenario)
+}
+
+fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
+    let named = |name: &str| text_of(settings, name);
+    let model = world::model(named("model")?).map_err(|e| place(settings, "model", e))?;
+    check_card(settings, &model, card)?;
+    let layers = u32::try_from(model.layers.len()).unwrap_or(u32::MAX);
+    let t1 = t1(settings)?;
+    Ok(Deployment {
+        hardware: Arc::clone(&card.hardware),
+        runtime: world::runtime(named("runtime")?).map_err(|e| place(settings, "runtime", e))?,
+        gpus: card.gpus,
+        weights: world::weights(named("weights")?).map_err(|e| place(settings, "weights", e))?,
+        kv: world::kv(named("kv")?).map_err(|e| place(settings, "kv", e))?,
+        depth: match settings.get("depth") {
+            Some(_) => number(settings, "depth", 1, layers)?,
+            None => 1,
+        },
+        t1,
+        overlap: match word(settings, "overlap")? {
+            "serial" => Overlap::Serial,
+            _ => Overlap::Layer,
+        },
+        write_back: match word(settings, "write-back")? {
+            "at-demotion" => WriteBack::AtDemotion,
+            _ => WriteBack::Through,
+        },
+        compact: match word(settings, "compact")? {
+            "none" => Compact::None,
+            _ => Compact::Retier,
+        },
+        layout: match word(settings, "layout")? {
+            "token" => Layout::Token,
+            _ => Layout::Layer,
+        },
+        memory_fraction: fraction(settings)?,
+        vram_reserve: size(settings, "vram-reserve")?,
+        model,
+    })
+}
+
+/// GPUs must divide the query heads, be joined, and have memory left after the reserve.
+fn check_card(settings: &Settings, model: &Model, card: &Card) -> Result<()> {
+    let Hardware { id, gpu, interconnect, .. } = &*card.hardware;
+    if card.gpus > 1 && interconnect.is_none() {
+        let text = format!("{id} is modelled alone: no interconnect for {} of them", card.gpus);
+        return Err(settings
+            .wrong("gpus", text)
+            .help("ask for 1 GPU, or add [interconnect] to a hardware file of your own"));
+    }
+    if let Some(heads) = undivided(model, card.gpus) {
+        let text = format!("{} GPUs do not divide the {heads} query heads of {}", card.gpus, model.id);
+        let fit: Vec<String> = (1..=heads.min(16)).filter(|n| heads % n == 0).map(|n| n.to_string()).collect();
+        return Err(settings.wrong("gpus", text).help(format!("these do: {}", fit.join(", "))));
+    }
+    let reserve = size(settings, "vram-reserve")?;
+    if reserve.as_f64() >= gpu.memory.get() {
+        let text = format!("nothing is left of the {} of {id}", gpu.memory.show());
+        return Err(settings.wrong("vram-reserve", text));
+    }
+    Ok(())
+}
+
+/// Query heads that a number of GPUs does not divide, if there are such.
+fn undivided(model: &Model, gpus: u32) -> Option<u32> {
+    let heads = model.layers.iter().map(|l| match l.attention {
+        Attention::Grouped { heads, .. } | Attention::Latent { heads, .. } => heads,
+    });
+    heads.into_iter().find(|h| h % gpus != 0)
+}
+
+/// What is odd but possible.
+fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
+    let mut notes = Vec::new();
+    let model = &scenario.deployment.model;
+    if scenario.tokens() > u64::from(model.max_context) {
+        notes.push(format!(
+            "{} tokens a request are past the {} that {} was made for: its answers there are not what this is about",
+            group(&scenario.tokens().to_string()),
+            group(&model.max_context.to_string()),
+            model.id
+        ));
+    }
+    let full = scenario.policy.split(':').next() == Some("full");
+    if full && scenario.deployment.t1 != T1Mode::Stream || full && settings.asked("t1").is_some() {
+        notes.push("policy full keeps everything in HBM: --t1 has no effect".into());
+    }
+    notes
+}

@@ -1,0 +1,42 @@
+//! Names to things: the one place where a scenario asks the catalog, the formats, the policies and the traces.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::catalog;
+use crate::error::Result;
+use crate::hardware::{Hardware, Runtime};
+use crate::model::{KvFormat, Model, WeightFormat};
+use crate::trace::TraceReader;
+
+pub(super) fn model(name: &str) -> Result<Arc<Model>> {
+    catalog::model(name).map(Arc::new)
+}
+
+pub(super) fn hardware(name: &str) -> Result<Arc<Hardware>> {
+    catalog::hardware(name).map(Arc::new)
+}
+
+pub(super) fn runtime(name: &str) -> Result<Arc<Runtime>> {
+    catalog::runtime(name).map(Arc::new)
+}
+
+pub(super) fn weights(text: &str) -> Result<WeightFormat> {
+    WeightFormat::parse(text)
+}
+
+pub(super) fn kv(text: &str) -> Result<KvFormat> {
+    KvFormat::parse(text)
+}
+
+/// Checks a policy; its text stays as asked, since `hbm=fit` is resolved against memory later.
+pub(super) fn policy(text: &str) -> Result<String> {
+    crate::policy::parse(text)?;
+    Ok(text.to_string())
+}
+
+/// Prompt and rows of a trace file.
+pub(super) fn lengths(path: &Path) -> Result<(u32, u32)> {
+    let trace = TraceReader::open(path)?;
+    Ok((trace.prompt(), trace.rows()))
+}
