@@ -86,7 +86,7 @@ fn published_counts_in_the_files_hold() {
 }
 
 /// R1-Distill-Llama-70B: 80 layers x 2 x 8 KV heads = 1,280 vectors of 128 a token.
-/// fp16 1,280 x 256 = 327,680; fp8 half; int8 1,280 x 130; q8_0 1,280 x 136; q4_0 1,280 x 72.
+/// fp16 1,280 x 256 = 327,680; fp8 half; int8 1,280 x 130; `q8_0` 1,280 x 136; `q4_0` 1,280 x 72.
 #[test]
 fn kv_formats_by_hand() {
     let m = model("R1-Distill-Llama-70B");
@@ -119,7 +119,7 @@ fn windows_bound_the_layers_that_slide() {
     assert!((mistral - 131_072.0 * 4096.0).abs() < 1e-3);
 }
 
-/// fp8, 70B. A layer: qkv 10,240 x 8,192, o 8,192 x 8,192, gate_up 57,344 x 8,192, down 8,192 x 28,672: 855,638,016
+/// fp8, 70B. A layer: qkv 10,240 x 8,192, o 8,192 x 8,192, `gate_up` 57,344 x 8,192, down 8,192 x 28,672: 855,638,016
 /// elements of 1 B; one f32 scale for each of 10,240 + 8,192 + 57,344 + 8,192 rows: 335,872 B; two norms of 8,192 x 2 B:
 /// 32,768 B. Sum 856,006,656, times 80, plus the final norm's 16,384. Embedding and head 128,256 x 8,192 x 2 B each.
 /// int4: half a byte an element; scales: rows x (8,192 / 128 = 64 groups, down 224) x 2.5 B = (75,776 x 64 + 8,192 x 224)
