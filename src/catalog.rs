@@ -174,6 +174,27 @@ pub fn runtime(name: &str) -> Result<Runtime> {
     parse(entry.text, &format!("models/runtimes/{}.toml", entry.id))
 }
 
+/// The shelf on which a TOML file would stand, by the keys it has.
+///
+/// # Errors
+/// Usage: unreadable, not TOML, or neither a model, a machine nor a runtime.
+pub fn shelf_of_file(path: &str) -> Result<Shelf> {
+    let text = read(path)?;
+    let table: toml::Table = parse(&text, path)?;
+    let marks = [
+        (Shelf::Models, "hidden"),
+        (Shelf::Hardware, "gpu"),
+        (Shelf::Runtimes, "step_gap"),
+    ];
+    let found = marks.into_iter().find(|(_, key)| table.contains_key(*key));
+    found.map(|(shelf, _)| shelf).ok_or_else(|| {
+        Error::usage(format!(
+            "{path} describes neither a model (`hidden`), hardware (`gpu`) nor a runtime (`step_gap`)"
+        ))
+        .help("say which: `kvplan show hardware FILE`")
+    })
+}
+
 /// Ids of all models, in order.
 pub fn model_ids() -> Vec<&'static str> {
     Shelf::Models.ids()
@@ -189,8 +210,8 @@ pub fn runtime_ids() -> Vec<&'static str> {
     Shelf::Runtimes.ids()
 }
 
-/// The extension of a path, where it is one that is read.
-fn extension(name: &str) -> Option<&'static str> {
+/// The extension of a path, where it is one that is read instead of a name: `toml` or `json`.
+pub fn extension(name: &str) -> Option<&'static str> {
     let found = Path::new(name.trim()).extension()?;
     ["toml", "json"]
         .into_iter()

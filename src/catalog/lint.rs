@@ -1,8 +1,8 @@
 //! Physics of a user's profile: refuse what cannot be, warn of what is unlikely.
 //!
 //! A planner that takes a 12,500 GB/s host link at its word answers confidently and wrongly (one did: its default was 250
-//! times PCIe 5). Refused: zero where the model divides, and rates beyond anything built. Warned: above the named link's
-//! wire. An infinite link is allowed for `what if` runs, with a warning.
+//! times `PCIe` 5). Refused: zero where the model divides, and rates beyond anything built. Warned: above the named link's
+//! wire. An infinite link is allowed for what-if runs, with a warning.
 
 use crate::error::{Error, Result};
 use crate::hardware::{Hardware, Quantity, Runtime, Value};

@@ -8,6 +8,7 @@
 
 pub mod explain;
 pub mod flags;
+pub mod grid;
 pub mod interrupt;
 pub mod list;
 pub mod out;

@@ -212,25 +212,39 @@ impl GgufFile {
             return Err(Error::usage(format!("{shown} is {shard} of a split file"))
                 .help("join the shards with `llama-gguf-split --merge` and give the result"));
         }
+        if path.exists() && !path.is_file() {
+            return Err(Error::usage(format!("{shown} is not a file")));
+        }
         let file = File::open(path)
             .map_err(|e| Error::usage(format!("{shown}: cannot be opened: {e}")))?;
         let length = file
             .metadata()
             .map_err(|e| Error::usage(format!("{shown}: cannot be read: {e}")))?
             .len();
-        if !path.is_file() {
-            return Err(Error::usage(format!("{shown} is not a file")));
-        }
         let mut header = Header {
-            from: BufReader::new(file).take(length.min(HEADER_LIMIT)),
+            from: BufReader::new(file).take(HEADER_LIMIT),
+            alignment: 32,
         };
         let tensors = header
             .tensors()
             .map_err(|e| Error::data(format!("{shown}: {e}")))?;
-        Self::sum(shown, &tensors, length)
+        let start =
+            (HEADER_LIMIT - header.from.limit()).next_multiple_of(u64::from(header.alignment));
+        let end = tensors
+            .iter()
+            .map(|t| start.saturating_add(t.offset).saturating_add(t.bytes))
+            .max()
+            .unwrap_or(start);
+        if end > length {
+            return Err(Error::data(format!(
+                "{shown}: cut off: its tensors end at byte {end}, the file at {length}"
+            ))
+            .help("download it again"));
+        }
+        Self::sum(shown, &tensors).checked()
     }
 
-    fn sum(path: String, tensors: &[Tensor], length: u64) -> Result<Self> {
+    fn sum(path: String, tensors: &[Tensor]) -> Self {
         let mut all = Self {
             path,
             bytes: WeightBytes::default(),
@@ -249,20 +263,14 @@ impl GgufFile {
             *part = part.saturating_add(t.bytes);
             all.elements = all.elements.saturating_add(t.elements);
         }
-        let need = [all.bytes.layers, all.bytes.embedding, all.bytes.head]
-            .iter()
-            .fold(0u64, |a, b| a.saturating_add(*b));
-        if need > length {
-            return Err(Error::data(format!(
-                "{}: cut off: its tensors need {need} bytes, the file has {length}",
-                all.path
-            ))
-            .help("download it again"));
+        all
+    }
+
+    fn checked(self) -> Result<Self> {
+        if self.layer_elements == 0 || self.bytes.layers == 0 {
+            return Err(Error::data(format!("{}: holds no weights", self.path)));
         }
-        if all.layer_elements == 0 {
-            return Err(Error::data(format!("{}: holds no weights", all.path)));
-        }
-        Ok(all)
+        Ok(self)
     }
 
     /// Mean bits of an element in the layers.
@@ -299,11 +307,14 @@ struct Tensor {
     name: String,
     elements: u64,
     bytes: u64,
+    offset: u64,
 }
 
 /// A reader of the header's little-endian fields; errors are sentences without the path.
 struct Header<R> {
     from: R,
+    /// Data starts at a multiple of this.
+    alignment: u32,
 }
 
 impl<R: Read> Header<R> {
@@ -388,9 +399,12 @@ impl<R: Read> Header<R> {
         }
         let (tensors, entries) = (self.count("tensors")?, self.count("metadata entries")?);
         for _ in 0..entries {
-            self.text()?;
-            let kind = self.u32()?;
-            self.value(kind, false)?;
+            let (key, kind) = (self.text()?, self.u32()?);
+            if key == "general.alignment" && kind == 4 {
+                self.alignment = self.u32()?.clamp(1, 1 << 20);
+            } else {
+                self.value(kind, false)?;
+            }
         }
         (0..tensors).map(|_| self.tensor()).collect()
     }
@@ -411,7 +425,7 @@ impl<R: Read> Header<R> {
         let number = self.u32()?;
         let kind = tensor_type(number)
             .ok_or_else(|| format!("tensor `{name}` is of unknown type {number}"))?;
-        self.skip(8)?;
+        let offset = self.u64()?;
         let bytes = elements
             .div_ceil(u64::from(kind.elements))
             .checked_mul(u64::from(kind.bytes))
@@ -420,6 +434,7 @@ impl<R: Read> Header<R> {
             name,
             elements,
             bytes,
+            offset,
         })
     }
 }

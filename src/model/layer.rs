@@ -106,14 +106,15 @@ impl Layer {
                 .sum::<u64>()
     }
 
-    /// Parameters one token reads: active experts only.
+    /// Parameters one token reads: active experts only; the router's biases, which only pick them, are left out as in
+    /// published counts of active parameters.
     pub fn active_parameters(&self, hidden: u32) -> u64 {
-        self.small_parameters(hidden)
-            + self
-                .matrices(hidden)
-                .iter()
-                .map(|m| u64::from(m.active) * m.parameters())
-                .sum::<u64>()
+        let read = |m: &Matrix| match m.kind {
+            MatrixKind::Router => m.elements(),
+            _ => u64::from(m.active) * m.parameters(),
+        };
+        let matrices: u64 = self.matrices(hidden).iter().map(read).sum();
+        self.small_parameters(hidden) - self.router_correction() + matrices
     }
 
     /// Parameters in no matrix and no matrix bias: norms, sink logits, router correction.
@@ -134,15 +135,18 @@ impl Layer {
                 kv_rank, q_rank, ..
             } => u64::from(kv_rank) + u64::from(q_rank),
         };
-        let ffn = match self.ffn {
+        norms + attention + self.router_correction()
+    }
+
+    fn router_correction(&self) -> u64 {
+        match self.ffn {
             Ffn::Experts {
                 experts,
                 router_bias: true,
                 ..
             } => u64::from(experts),
             _ => 0,
-        };
-        norms + attention + ffn
+        }
     }
 }
 

@@ -174,7 +174,14 @@ impl Model {
         matrices * self.vocab_matrix() + u64::from(self.hidden)
     }
 
-    /// Bytes of KV one token adds to a sequence short enough for every window [bytes].
+    /// Whether some layer routes to experts.
+    pub fn has_experts(&self) -> bool {
+        self.layers
+            .iter()
+            .any(|l| matches!(l.ffn, Ffn::Experts { .. }))
+    }
+
+    /// Bytes of KV one token adds to a sequence short enough for every window \[bytes\].
     pub fn kv_bytes_per_token(&self, format: KvFormat) -> f64 {
         self.layers
             .iter()
@@ -182,7 +189,7 @@ impl Model {
             .sum()
     }
 
-    /// Bytes of KV of a sequence of this many tokens; sliding layers hold their window at most [bytes].
+    /// Bytes of KV of a sequence of this many tokens; sliding layers hold their window at most \[bytes\].
     pub fn kv_bytes(&self, tokens: u64, format: KvFormat) -> f64 {
         let held = |rule: KvRule| rule.window.map_or(tokens, |w| tokens.min(u64::from(w))) as f64;
         self.layers

@@ -64,7 +64,7 @@ impl KvFormat {
         })
     }
 
-    /// Bytes of `elements` elements that fall into `vectors` vectors [bytes].
+    /// Bytes of `elements` elements that fall into `vectors` vectors \[bytes\].
     pub fn bytes(self, elements: f64, vectors: f64) -> f64 {
         match self {
             Self::Fp16 => 2.0 * elements,
@@ -75,7 +75,7 @@ impl KvFormat {
         }
     }
 
-    /// Bytes one token stores in a layer [bytes].
+    /// Bytes one token stores in a layer \[bytes\].
     pub fn rule_bytes(self, rule: KvRule) -> f64 {
         self.bytes(f64::from(rule.elements), f64::from(rule.vectors))
     }
@@ -179,7 +179,7 @@ impl WeightFormat {
             })
     }
 
-    /// Bytes of one copy of a matrix, mean over layers where a mixture gives some layers more bits [bytes].
+    /// Bytes of one copy of a matrix, mean over layers where a mixture gives some layers more bits \[bytes\].
     pub fn matrix_bytes(&self, matrix: &Matrix) -> f64 {
         self.copy_bytes(matrix, 0.5)
     }
@@ -266,7 +266,9 @@ pub struct WeightBytes {
 impl WeightBytes {
     /// All parts.
     pub fn total(&self) -> u64 {
-        self.layers + self.embedding + self.head
+        self.layers
+            .saturating_add(self.embedding)
+            .saturating_add(self.head)
     }
 }
 

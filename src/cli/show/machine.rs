@@ -1,0 +1,146 @@
+//! A machine or a runtime with the interval and the source of every number.
+
+use crate::catalog;
+use crate::cli::grid::{Cell, Column, Grid, pretty};
+use crate::error::Result;
+use crate::hardware::{Hardware, Quantity, Runtime, Value};
+
+/// Rows of numbers.
+struct Sheet(Grid);
+
+impl Sheet {
+    fn new() -> Self {
+        Self(Grid::new(&[
+            Column("key", "NUMBER", false),
+            Column("value", "VALUE", true),
+            Column("interval", "P5 TO P95", false),
+            Column("source", "SOURCE", false),
+            Column("ref", "REF", false),
+        ]))
+    }
+
+    fn add<Q: Quantity>(&mut self, key: &str, v: &Value<Q>) {
+        self.0.row(vec![
+            Cell::text(key),
+            Cell::text(v.show()),
+            Cell::text(format!("{} to {}", Q::show(v.low), Q::show(v.high))),
+            Cell::text(v.source.word()),
+            Cell::text(&v.reference),
+        ]);
+    }
+
+    fn maybe<Q: Quantity>(&mut self, key: &str, v: Option<&Value<Q>>) {
+        if let Some(v) = v {
+            self.add(key, v);
+        }
+    }
+}
+
+/// A machine.
+pub(super) fn hardware(h: &Hardware, json: bool) -> Result<String> {
+    if json {
+        return pretty(h);
+    }
+    let mut sheet = Sheet::new();
+    gpu(h, &mut sheet);
+    host(h, &mut sheet);
+    let coherent = if h.link.coherent {
+        "; the GPU reads host memory in place"
+    } else {
+        ""
+    };
+    let fitted = h
+        .calibrated
+        .as_ref()
+        .map_or(String::new(), |c| format!("calibrated: {c}\n"));
+    let warnings = catalog::hardware_warnings(h)
+        .into_iter()
+        .fold(String::new(), |all, w| all + "warning: " + &w + "\n");
+    Ok(format!(
+        "{} ({}): {}, {}\nlink: {}{coherent}\nhost: {}\n{fitted}{warnings}\n{}",
+        h.id,
+        h.name,
+        h.generation,
+        h.memory_kind,
+        h.link.name,
+        h.host.name,
+        sheet.0.table()
+    ))
+}
+
+fn gpu(h: &Hardware, s: &mut Sheet) {
+    let (g, k) = (&h.gpu, &h.gpu.kernels);
+    s.add("gpu.memory", &g.memory);
+    s.add("gpu.hbm_bandwidth", &g.hbm_bandwidth);
+    s.add("gpu.bf16_dense", &g.bf16_dense);
+    s.maybe("gpu.fp8_dense", g.fp8_dense.as_ref());
+    s.maybe("gpu.int8_dense", g.int8_dense.as_ref());
+    s.add("gpu.l2", &g.l2);
+    s.add("gpu.kernels.attention_fixed", &k.attention_fixed);
+    s.add("gpu.kernels.attention_share", &k.attention_share);
+    s.add("gpu.kernels.attention_share_8bit", &k.attention_share_8bit);
+    s.add("gpu.kernels.linear_fixed", &k.linear_fixed);
+    s.add("gpu.kernels.linear_share", &k.linear_share);
+    s.add("gpu.kernels.linear_share_8bit", &k.linear_share_8bit);
+    s.add("gpu.kernels.linear_share_4bit", &k.linear_share_4bit);
+    s.add("gpu.kernels.gemm_share", &k.gemm_share);
+    s.add(
+        "gpu.kernels.prefill_attention_share",
+        &k.prefill_attention_share,
+    );
+}
+
+fn host(h: &Hardware, s: &mut Sheet) {
+    s.add("link.h2d", &h.link.h2d);
+    s.add("link.d2h", &h.link.d2h);
+    s.add("link.duplex", &h.link.duplex);
+    s.add("link.call", &h.link.call);
+    s.add("link.descriptor", &h.link.descriptor);
+    s.add("host.memory", &h.host.memory);
+    s.add("host.channels", &h.host.channels);
+    s.add("host.ddr_read", &h.host.ddr_read);
+    s.add("host.pinned_limit", &h.host.pinned_limit);
+    s.add("host.cores", &h.host.cores);
+    s.add("host.attention_flops", &h.host.attention_flops);
+    if let Some(i) = &h.interconnect {
+        s.add("interconnect.allreduce_fixed", &i.allreduce_fixed);
+        s.add("interconnect.bandwidth", &i.bandwidth);
+    }
+    s.maybe("price", h.price.as_ref());
+}
+
+/// A runtime.
+pub(super) fn runtime(r: &Runtime, json: bool) -> Result<String> {
+    if json {
+        return pretty(r);
+    }
+    let mut s = Sheet::new();
+    s.add("step_gap", &r.step_gap);
+    s.add("step_gap_per_sequence", &r.step_gap_per_sequence);
+    s.add("layer_other", &r.layer_other);
+    s.add("kernel_share", &r.kernel_share);
+    s.add("reserve", &r.reserve);
+    s.add("reserve_multi_gpu", &r.reserve_multi_gpu);
+    s.add("batched_tokens", &r.batched_tokens);
+    s.add("activation_factor", &r.activation_factor);
+    let full = if r.preempts {
+        "the latest request is preempted and recomputed"
+    } else {
+        "new requests wait"
+    };
+    let peak = if r.peak_kernels {
+        "kernels run at the roofs: a bound, not a runtime\n"
+    } else {
+        ""
+    };
+    let page = if r.page_tokens == 1 {
+        "1 token".to_string()
+    } else {
+        format!("{} tokens", r.page_tokens)
+    };
+    let (id, name, dated) = (&r.id, &r.name, &r.dated);
+    Ok(format!(
+        "{id} ({name}), dated {dated}\npage: {page}; when KV is full: {full}\n{peak}\n{}",
+        s.0.table()
+    ))
+}
