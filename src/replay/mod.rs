@@ -12,14 +12,14 @@
 //! design: run the model under the policy (`eval` does); it needs the model. Weights are shares of one row, unitless.
 //! Same rows and policies give the same bits on every CPU (see `simd`).
 
-//mod extend;
+mod extend;
 mod length;
 mod pass;
 mod placement;
 pub mod quality;
-//mod shape;
+mod shape;
 
-//pub use extend::extended;
+pub use extend::extended;
 pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;

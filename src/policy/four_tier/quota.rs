@@ -30,6 +30,16 @@ impl Protected {
         }
     }
 
+    /// Everything between the first `sinks` tokens and the last `window` is a candidate.
+    pub fn between(sinks: u32, window: u32, length: u32) -> Self {
+        let first = sinks.min(length);
+        Self {
+            prompt: 0..0,
+            middle: first..length.saturating_sub(window).max(first),
+            length,
+        }
+    }
+
     /// Unprotected positions, ascending, destroyed ones included.
     pub fn candidates(&self) -> impl Iterator<Item = u32> + use<> {
         self.prompt.clone().chain(self.middle.clone())
