@@ -147,9 +147,9 @@ pub trait Policy: Send {
         None
     }
 
-    /// Steps between decisions; 1 if any step may move something, 0 if none ever does.
-    fn interval(&self) -> u32 {
-        1
+    /// Steps between decisions; `None` if it has no cadence and acts whenever it must.
+    fn interval(&self) -> Option<u32> {
+        None
     }
 
     /// Told once before step 0: the attention each prompt position received during prefill.

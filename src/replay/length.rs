@@ -96,7 +96,7 @@ fn retier(params: &Params, protected: &Protected, in_tier: &mut Candidates) {
 fn describe(protected: &Protected, in_tier: Candidates, length: u32, own: u32) -> Interval {
     let [t0, t1, t2, t3] = in_tier;
     let all = t0 + t1 + t2 + t3;
-    let runs = |n: u32| f64::from(n.min(all - n + 1));
+    let runs = |n: u32| f64::from(n.min(all - n + 2));
     let shielded = protected.count() + own;
     Interval {
         tokens: [
@@ -106,7 +106,7 @@ fn describe(protected: &Protected, in_tier: Candidates, length: u32, own: u32) -
             f64::from(t3),
         ],
         runs: [
-            f64::from(2 + t0.min(all - t0)),
+            f64::from(3 + t0.min(all - t0)),
             runs(t1),
             runs(t2),
             runs(t3),
@@ -121,12 +121,12 @@ fn describe(protected: &Protected, in_tier: Candidates, length: u32, own: u32) -
 }
 
 fn streaming(params: streaming_llm::Params, timeline: &mut Timeline) {
-    timeline.retiers = timeline.steps;
     let mut before = 0;
     for step in 0..timeline.steps {
         let length = timeline.prompt + step + 1;
         let destroyed = params.destroyed_after(length);
         if destroyed > before {
+            timeline.retiers += 1;
             let own = u32::from(step + 1 < timeline.steps);
             timeline.intervals.push(cut(
                 params.sinks,

@@ -89,7 +89,9 @@ proptest! {
 fn the_oracle_keeps_what_matters_later() {
     let mut trace = made(4, 40, 7, false);
     for (t, row) in trace.rows.iter_mut().enumerate() {
-        row[8] = if t < 20 { 0 } else { 0x3000 };
+        if let Some(weight) = row.get_mut(8) {
+            *weight = if t < 20 { 0 } else { 0x3000 };
+        }
     }
     let budget = "hbm=0.1,interval=16,window=2,sinks=1";
     let tail = |name: &str| {

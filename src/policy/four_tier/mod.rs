@@ -143,8 +143,8 @@ impl Policy for FourTier {
         Some(self.params.score)
     }
 
-    fn interval(&self) -> u32 {
-        self.params.interval
+    fn interval(&self) -> Option<u32> {
+        Some(self.params.interval)
     }
 
     fn decide(&mut self, step: u32, view: &View<'_>, moves: &mut Moves) {
