@@ -132,6 +132,7 @@ impl Score {
     }
 
     /// Score of a position after the latest row.
+    #[inline]
     pub fn of(&self, position: u32) -> f64 {
         let value = self.values[position as usize];
         match self.rule {
