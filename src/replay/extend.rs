@@ -111,7 +111,7 @@ enum Ranking {
     Age { sinks: u32, window: u32 },
 }
 
-/// Latest tokens that draw far more than an even share of the mass, for policies that do not rank [tokens].
+/// Latest tokens that draw far more than an even share of the mass, for policies that do not rank (tokens).
 const RECENT: u32 = 128;
 
 impl Ranking {
@@ -184,7 +184,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Candidates under an interval, destroyed ones included [tokens].
+    /// Candidates under an interval, destroyed ones included (tokens).
     fn candidates(&self, prompt: u32, interval: &Interval) -> f64 {
         let length = prompt + interval.first_step;
         f64::from(self.ranking.protected(prompt, length).candidate_count()).max(1.0)
@@ -307,8 +307,8 @@ fn fill_mass(timeline: &mut Timeline, recorded: u32, plan: &Plan, scale: &[f64; 
     } else {
         timeline.interval_at(recorded)
     };
-    let degrades = timeline.intervals.iter().any(|i| i.tokens[2] > 0.0);
-    if degrades {
+    let has_t2 = timeline.intervals.iter().any(|i| i.tokens[2] > 0.0);
+    if has_t2 {
         timeline.degraded.resize(recorded as usize, 0.0);
     }
     for index in first..timeline.intervals.len() {
@@ -317,7 +317,7 @@ fn fill_mass(timeline: &mut Timeline, recorded: u32, plan: &Plan, scale: &[f64; 
         let steps = (interval.first_step + timeline.steps_of(index)).saturating_sub(from) as usize;
         let mass = plan.mass(timeline.prompt, &interval, scale);
         timeline.mass.resize(timeline.mass.len() + steps, mass);
-        if degrades {
+        if has_t2 {
             let on = (mass[2] * degraded).min(1.0 - mass[3]);
             timeline
                 .degraded

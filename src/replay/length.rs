@@ -12,7 +12,7 @@ use crate::policy::registry::Kind;
 use crate::policy::streaming_llm;
 use crate::timeline::{Interval, Timeline};
 
-/// Tokens by tier for a prompt of `prompt` and `steps` decode steps [tokens].
+/// Tokens by tier for a prompt of `prompt` and `steps` decode steps (tokens).
 ///
 /// # Errors
 /// Usage: more than 2^31 positions. Internal: `hbm` not resolved.
@@ -50,7 +50,7 @@ fn all_resident(prompt: u32) -> Interval {
     }
 }
 
-/// Candidates of four-tier by tier, destroyed ones in `[3]` [tokens].
+/// Candidates of four-tier by tier, destroyed ones in `[3]` (tokens).
 type Candidates = [u32; 4];
 
 fn four_tier(params: &Params, timeline: &mut Timeline) {
@@ -141,7 +141,7 @@ fn streaming(params: streaming_llm::Params, timeline: &mut Timeline) {
     }
 }
 
-/// The interval after StreamingLLM cut out the positions behind its sinks; exact in every field.
+/// The interval after `StreamingLLM` cut out the positions behind its sinks; exact in every field.
 fn cut(sinks: u32, length: u32, own: u32, destroyed: u32, now: u32, first_step: u32) -> Interval {
     let end = sinks + destroyed;
     let (all, first_kept) = ((length + own).div_ceil(16), end / 16);

@@ -25,7 +25,7 @@ type Curve = Vec<f64>;
 pub(super) struct Shape {
     /// Mean mass of a row on the lowest share of the candidates.
     below: Curve,
-    /// Candidates that climb past the share between two decisions [tokens].
+    /// Candidates that climb past the share between two decisions (tokens).
     climbers: Curve,
     /// Contiguous runs of the lowest share, a candidate.
     runs: Curve,

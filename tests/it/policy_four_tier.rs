@@ -1,4 +1,5 @@
 //! Four-tier against a second, plain implementation: everything sorted, everything in one list, on random traces.
+#![allow(clippy::float_cmp, clippy::cast_possible_truncation)] // whole counts and exact sums; small indices
 
 use kvplan::policy;
 use kvplan::replay;
@@ -111,10 +112,8 @@ fn retier(s: &Setting, tokens: &mut [Token], prompt: usize) -> [f64; 3] {
             3
         } else if rank < evicted + low {
             2
-        } else if rank < n - best {
-            1
         } else {
-            0
+            usize::from(rank < n - best)
         };
         let token = &mut tokens[*position];
         counts[0] += f64::from(u8::from(tier == 0 && (token.tier == 1 || token.tier == 2)));

@@ -1,4 +1,5 @@
 //! Laws of a replay: nothing lost, nothing seen before its time, and what the error bound may claim.
+#![allow(clippy::float_cmp, clippy::cast_possible_truncation)] // whole counts and exact sums; small indices
 
 use std::sync::{Arc, Mutex};
 
@@ -110,10 +111,13 @@ fn the_oracle_keeps_what_matters_later() {
     );
 }
 
+/// Positions and number of weights of each row shown.
+type Notes = Arc<Mutex<Vec<(Option<Vec<u32>>, usize)>>>;
+
 /// A policy of our own that notes what it is shown.
 struct Noting {
     card: Card,
-    seen: Arc<Mutex<Vec<(Option<Vec<u32>>, usize)>>>,
+    seen: Notes,
 }
 
 impl Policy for Noting {
@@ -137,7 +141,7 @@ impl Policy for Noting {
     }
 }
 
-fn noting() -> (Noting, Arc<Mutex<Vec<(Option<Vec<u32>>, usize)>>>) {
+fn noting() -> (Noting, Notes) {
     let mut card = policy::parse("four-tier").unwrap().card();
     card.name = "noting";
     let seen = Arc::default();

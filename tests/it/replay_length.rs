@@ -1,4 +1,5 @@
 //! Tokens by tier without a trace: equal to the replay, and to the figures published for the prototype.
+#![allow(clippy::float_cmp, clippy::cast_possible_truncation)] // whole counts and exact sums; small indices
 
 use kvplan::policy::{self, PolicySpec};
 use kvplan::replay::{self, by_length};
@@ -65,7 +66,8 @@ proptest! {
         let steps = trace.rows.len() as u32;
         let under = replay::extended(&trace, &spec, prompt, steps);
         if prompt != trace.prompt && !spec.protects_prompt() {
-            return Ok(prop_assert_eq!(under.unwrap_err().exit_code(), 2));
+            prop_assert_eq!(under.unwrap_err().exit_code(), 2);
+            return Ok(());
         }
         let (under, counted) = (under.unwrap(), by_length(&spec, prompt, steps).unwrap());
         for (a, b) in under.intervals.iter().zip(&counted.intervals) {
@@ -219,12 +221,8 @@ fn beyond_the_recorded_rows_counts_stay_exact_and_mass_stays_sensible() {
             );
         }
         for (step, mass) in (0u32..).zip(&under.mass).skip(600) {
-            for tier in 1..4 {
-                assert_eq!(
-                    mass[tier] > 0.0,
-                    under.tokens_at(step)[tier] > 0.0,
-                    "{text} step {step} tier {tier}"
-                );
+            for (m, tokens) in mass.iter().zip(under.tokens_at(step)).skip(1) {
+                assert_eq!(*m > 0.0, tokens > 0.0, "{text} step {step}");
             }
         }
     }

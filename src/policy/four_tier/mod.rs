@@ -56,20 +56,22 @@ impl FourTier {
 
     /// Collects the candidates; returns how many live candidates there are in all (for `prototype` more than it ranks).
     fn collect(&mut self, protected: &Protected, view: &View<'_>, score: &Score) -> u32 {
-        self.positions.clear();
-        self.keys.clear();
+        let Self {
+            positions, keys, ..
+        } = self;
+        positions.clear();
+        keys.clear();
         let resident_only = self.params.preset == Preset::Prototype;
         let mut live = 0;
-        for position in protected.candidates() {
-            let tier = view.tiers[position as usize];
-            if tier == Tier::T3 {
-                continue;
-            }
-            live += 1;
-            if tier == Tier::T0 || !resident_only {
-                self.positions.push(position);
-                self.keys.push(key(score.of(position)));
-            }
+        for range in protected.ranges() {
+            score.each(range, |position, value| {
+                let tier = view.tiers[position as usize];
+                live += u32::from(tier != Tier::T3);
+                if tier == Tier::T0 || (tier != Tier::T3 && !resident_only) {
+                    positions.push(position);
+                    keys.push(key(value));
+                }
+            });
         }
         live
     }
@@ -84,13 +86,16 @@ impl FourTier {
             &mut self.scratch,
         );
         for (position, key) in self.positions.iter().zip(&self.keys) {
-            let tier = [Tier::T0, Tier::T1, Tier::T2, Tier::T3][cuts.level(*key)];
+            let tier = LEVELS[cuts.level(*key)];
             if view.tiers[*position as usize] != tier {
                 moves.put(*position, tier);
             }
         }
     }
 }
+
+/// Tier of a candidate by the number of boundaries it lies below.
+static LEVELS: [Tier; 4] = [Tier::T0, Tier::T1, Tier::T2, Tier::T3];
 
 /// How it explains itself.
 pub fn card(params: &Params) -> Card {

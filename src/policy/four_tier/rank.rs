@@ -35,7 +35,11 @@ impl Cut {
 
 /// Three boundaries of one ranking.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cuts([Cut; 3]);
+pub(super) struct Cuts {
+    cuts: [Cut; 3],
+    /// Boundaries in front that nothing lies below: nearly always two, where nothing is destroyed or degraded.
+    empty: usize,
+}
 
 impl Cuts {
     /// Boundaries with the `ranks[i]` lowest of `keys` below them; `ranks` ascend. Uses `scratch`.
@@ -43,17 +47,19 @@ impl Cuts {
         scratch.clear();
         scratch.extend_from_slice(keys);
         let mut sorted = 0;
-        Self(ranks.map(|rank| {
+        let cuts = ranks.map(|rank| {
             let cut = cut(scratch, sorted, rank);
             sorted = rank.min(keys.len());
             cut
-        }))
+        });
+        let empty = ranks.iter().take_while(|rank| **rank == 0).count();
+        Self { cuts, empty }
     }
 
     /// How many boundaries the next candidate in position order lies below.
     #[inline]
     pub(super) fn level(&mut self, key: u64) -> usize {
-        self.0
+        self.cuts[self.empty..]
             .iter_mut()
             .map(|cut| usize::from(cut.takes(key)))
             .sum()
