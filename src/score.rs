@@ -13,6 +13,7 @@
 //! (the published code drops them from its mean; a trace holds means already).
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::simd::Kernels;
 
@@ -132,12 +133,27 @@ impl Score {
     }
 
     /// Score of a position after the latest row.
+    #[inline]
     pub fn of(&self, position: u32) -> f64 {
         let value = self.values[position as usize];
         match self.rule {
             Rule::PerAge => value / f64::from(self.age(position)),
             Rule::Future => self.totals[position as usize] - value,
             _ => value,
+        }
+    }
+
+    /// [`Self::of`] for a range of positions, ascending: the rule is looked at once.
+    #[inline]
+    pub fn each(&self, positions: Range<u32>, mut f: impl FnMut(u32, f64)) {
+        let range = positions.start as usize..positions.end as usize;
+        let values = positions.clone().zip(&self.values[range.clone()]);
+        match self.rule {
+            Rule::PerAge => positions.for_each(|p| f(p, self.of(p))),
+            Rule::Future => values
+                .zip(&self.totals[range])
+                .for_each(|((p, v), total)| f(p, total - v)),
+            _ => values.for_each(|(p, v)| f(p, *v)),
         }
     }
 

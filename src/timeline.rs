@@ -60,7 +60,7 @@ pub struct Timeline {
     pub degraded: Vec<f64>,
     /// First step whose mass and moves are not from recorded rows.
     pub synthetic_from: Option<u32>,
-    /// Decisions taken, empty ones included: floor(steps / interval).
+    /// Decisions taken, empty ones included: floor(steps / interval); without a cadence, those that moved something.
     pub retiers: u32,
     /// First positions that the policy never moves (prompt and sinks): they are not copied to the host.
     pub never_moves: u32,

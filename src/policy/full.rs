@@ -41,9 +41,5 @@ impl Policy for Full {
         &self.card
     }
 
-    fn interval(&self) -> u32 {
-        0
-    }
-
     fn decide(&mut self, _step: u32, _view: &View<'_>, _moves: &mut Moves) {}
 }

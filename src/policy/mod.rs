@@ -31,6 +31,7 @@ pub enum Lanes {
 }
 
 /// What a policy needs of a trace to run exactly.
+#[allow(clippy::struct_excessive_bools)] // four independent sections of a trace
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Mean rows (every trace has them).
@@ -80,7 +81,7 @@ pub struct Card {
 /// The attention of one lane at one step, over live positions only.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
-    /// Positions, ascending; `None` means every position 0..weights.len() is live.
+    /// Positions, ascending; `None` means every position `0..weights.len()` is live.
     pub positions: Option<&'a [u32]>,
     /// Weight on each of those positions; own position last.
     pub weights: &'a [f32],
@@ -147,9 +148,9 @@ pub trait Policy: Send {
         None
     }
 
-    /// Steps between decisions; 1 if any step may move something, 0 if none ever does.
-    fn interval(&self) -> u32 {
-        1
+    /// Steps between decisions; `None` if it has no cadence and acts whenever it must.
+    fn interval(&self) -> Option<u32> {
+        None
     }
 
     /// Told once before step 0: the attention each prompt position received during prefill.

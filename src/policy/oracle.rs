@@ -52,7 +52,7 @@ impl Policy for Oracle {
         Some(Rule::Future)
     }
 
-    fn interval(&self) -> u32 {
+    fn interval(&self) -> Option<u32> {
         self.inner.interval()
     }
 

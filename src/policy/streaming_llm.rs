@@ -1,4 +1,4 @@
-//! StreamingLLM: the first tokens of the sequence and the latest ones; everything between is destroyed.
+//! `StreamingLLM`: the first tokens of the sequence and the latest ones; everything between is destroyed.
 //!
 //! Rule as published (arXiv 2309.17453; `streaming_llm/kv_cache.py`): before a token is added, keep the first `sinks`
 //! absolute positions and the last `window - 1`; so at most `sinks + window` tokens take part in any attention. The
@@ -14,9 +14,9 @@ use crate::timeline::Tier;
 /// Parameters of [`StreamingLlm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// First absolute positions kept [tokens].
+    /// First absolute positions kept (tokens).
     pub sinks: u32,
-    /// Latest positions kept, the step's own included [tokens].
+    /// Latest positions kept, the step's own included (tokens).
     pub window: u32,
 }
 

@@ -12,7 +12,7 @@ use crate::policy::registry::Kind;
 use crate::policy::streaming_llm;
 use crate::timeline::{Interval, Timeline};
 
-/// Tokens by tier for a prompt of `prompt` and `steps` decode steps [tokens].
+/// Tokens by tier for a prompt of `prompt` and `steps` decode steps (tokens).
 ///
 /// # Errors
 /// Usage: more than 2^31 positions. Internal: `hbm` not resolved.
@@ -50,7 +50,7 @@ fn all_resident(prompt: u32) -> Interval {
     }
 }
 
-/// Candidates of four-tier by tier, destroyed ones in `[3]` [tokens].
+/// Candidates of four-tier by tier, destroyed ones in `[3]` (tokens).
 type Candidates = [u32; 4];
 
 fn four_tier(params: &Params, timeline: &mut Timeline) {
@@ -96,7 +96,7 @@ fn retier(params: &Params, protected: &Protected, in_tier: &mut Candidates) {
 fn describe(protected: &Protected, in_tier: Candidates, length: u32, own: u32) -> Interval {
     let [t0, t1, t2, t3] = in_tier;
     let all = t0 + t1 + t2 + t3;
-    let runs = |n: u32| f64::from(n.min(all - n + 1));
+    let runs = |n: u32| f64::from(n.min(all - n + 2));
     let shielded = protected.count() + own;
     Interval {
         tokens: [
@@ -106,7 +106,7 @@ fn describe(protected: &Protected, in_tier: Candidates, length: u32, own: u32) -
             f64::from(t3),
         ],
         runs: [
-            f64::from(2 + t0.min(all - t0)),
+            f64::from(3 + t0.min(all - t0)),
             runs(t1),
             runs(t2),
             runs(t3),
@@ -121,12 +121,12 @@ fn describe(protected: &Protected, in_tier: Candidates, length: u32, own: u32) -
 }
 
 fn streaming(params: streaming_llm::Params, timeline: &mut Timeline) {
-    timeline.retiers = timeline.steps;
     let mut before = 0;
     for step in 0..timeline.steps {
         let length = timeline.prompt + step + 1;
         let destroyed = params.destroyed_after(length);
         if destroyed > before {
+            timeline.retiers += 1;
             let own = u32::from(step + 1 < timeline.steps);
             timeline.intervals.push(cut(
                 params.sinks,
@@ -141,7 +141,7 @@ fn streaming(params: streaming_llm::Params, timeline: &mut Timeline) {
     }
 }
 
-/// The interval after StreamingLLM cut out the positions behind its sinks; exact in every field.
+/// The interval after `StreamingLLM` cut out the positions behind its sinks; exact in every field.
 fn cut(sinks: u32, length: u32, own: u32, destroyed: u32, now: u32, first_step: u32) -> Interval {
     let end = sinks + destroyed;
     let (all, first_kept) = ((length + own).div_ceil(16), end / 16);

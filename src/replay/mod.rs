@@ -12,18 +12,14 @@
 //! design: run the model under the policy (`eval` does); it needs the model. Weights are shares of one row, unitless.
 //! Same rows and policies give the same bits on every CPU (see `simd`).
 
-//mod extend;
+mod extend;
 mod length;
 mod pass;
 mod placement;
 pub mod quality;
-//mod shape;
+mod shape;
 
-/// TEMP
-pub fn extended(_r: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result<Timeline> {
-    by_length(spec, prompt, output)
-}
-
+pub use extend::extended;
 pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;

@@ -118,6 +118,7 @@ struct Sequence<'p> {
     moves: Moves,
     /// Moves of the decision just taken, until the next step's token is there.
     pending: Option<Interval>,
+    decisions: u32,
     positions: Vec<u32>,
     weights: Vec<f32>,
     timeline: Timeline,
@@ -148,6 +149,7 @@ impl<'p> Sequence<'p> {
             placement,
             moves: Moves::default(),
             pending: Some(Interval::default()),
+            decisions: 0,
             positions: Vec::new(),
             weights: Vec::new(),
             timeline: Timeline {
@@ -224,10 +226,13 @@ impl<'p> Sequence<'p> {
         };
         self.moves.clear();
         self.policy.decide(step, &view, &mut self.moves);
-        let interval = self.policy.interval();
-        let due = interval > 1 && (step + 1).is_multiple_of(interval);
+        let due = self
+            .policy
+            .interval()
+            .is_some_and(|n| (step + 1).is_multiple_of(n));
         if due || !self.moves.as_slice().is_empty() {
             self.pending = Some(self.placement.apply(&self.moves)?);
+            self.decisions += 1;
         }
         Ok(())
     }
@@ -238,7 +243,7 @@ impl<'p> Sequence<'p> {
             self.timeline.intervals.clear();
         }
         self.timeline.steps = steps;
-        self.timeline.retiers = steps.checked_div(self.policy.interval()).unwrap_or(0);
+        self.timeline.retiers = self.decisions;
         self.timeline
     }
 }

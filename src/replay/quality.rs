@@ -6,7 +6,7 @@
 //! a renormalised output: two tokens of weight 1/2, destroyed value 0, kept value 1, bound 0, error 1/2.
 //!
 //! First-order and teacher-forced: hidden states do not drift here. It compares settings of one policy family; it does
-//! **not** rank families (on real models StreamingLLM loses several times the mass of four-tier and diverges less).
+//! **not** rank families (on real models `streaming-llm` loses several times the mass of four-tier and diverges less).
 
 use crate::stats::{mean, percentile};
 use crate::timeline::Timeline;

@@ -54,7 +54,7 @@ impl Made {
         let mut halves = bytes
             .chunks_exact(2)
             .map(|b| u16::from_le_bytes([b[0], b[1]]));
-        let rows = (0..header["rows"].as_u64().unwrap() as usize)
+        let rows = (0..usize::try_from(header["rows"].as_u64().unwrap()).unwrap())
             .map(|t| halves.by_ref().take(prompt as usize + t + 1).collect())
             .collect();
         assert!(halves.next().is_none(), "{name}: more weights than rows");

@@ -18,9 +18,12 @@
 
 mod params;
 mod quota;
+mod rank;
 
 pub use params::{Hbm, KEYS, Params, Preset, Protect, Semantics};
 pub use quota::{Pool, Protected, Quota, quota};
+
+use rank::{Cuts, key};
 
 use super::{Card, Lanes, Moves, Needs, Policy, View};
 use crate::score::{Rule, Score};
@@ -32,10 +35,10 @@ pub struct FourTier {
     params: Params,
     card: Card,
     destroyed: u32,
-    /// Candidates of the present decision as (score key, position); kept to reuse the memory.
-    ranked: Vec<(u64, u32)>,
-    /// Moves of the present decision, sorted by position before they are handed out.
-    wanted: Vec<(u32, Tier)>,
+    /// Candidates of the present decision, ascending, and their score keys; kept to reuse the memory.
+    positions: Vec<u32>,
+    keys: Vec<u64>,
+    scratch: Vec<u64>,
 }
 
 impl FourTier {
@@ -45,76 +48,54 @@ impl FourTier {
             card: card(&params),
             params,
             destroyed: 0,
-            ranked: Vec::new(),
-            wanted: Vec::new(),
+            positions: Vec::new(),
+            keys: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
     /// Collects the candidates; returns how many live candidates there are in all (for `prototype` more than it ranks).
     fn collect(&mut self, protected: &Protected, view: &View<'_>, score: &Score) -> u32 {
-        self.ranked.clear();
+        let Self {
+            positions, keys, ..
+        } = self;
+        positions.clear();
+        keys.clear();
         let resident_only = self.params.preset == Preset::Prototype;
         let mut live = 0;
-        for position in protected.candidates() {
-            let tier = view.tiers[position as usize];
-            if tier == Tier::T3 {
-                continue;
-            }
-            live += 1;
-            if tier == Tier::T0 || !resident_only {
-                self.ranked.push((key(score.of(position)), position));
-            }
+        for range in protected.ranges() {
+            score.each(range, |position, value| {
+                let tier = view.tiers[position as usize];
+                live += u32::from(tier != Tier::T3);
+                if tier == Tier::T0 || (tier != Tier::T3 && !resident_only) {
+                    positions.push(position);
+                    keys.push(key(value));
+                }
+            });
         }
         live
     }
 
-    /// Splits the ranked candidates by `quota`, worst first, and notes every change.
-    fn assign(&mut self, quota: Quota, view: &View<'_>) {
-        let Self { ranked, wanted, .. } = self;
-        let (evicted, rest) = lowest(ranked, quota.evict);
-        let (degraded, rest) = lowest(rest, quota.t2);
-        let spilled = rest.len() - (quota.t0 as usize).min(rest.len());
-        let (host, best) = lowest_n(rest, spilled);
-        wanted.clear();
-        for (part, tier) in [
-            (evicted, Tier::T3),
-            (degraded, Tier::T2),
-            (host, Tier::T1),
-            (best, Tier::T0),
-        ] {
-            let moved = part.iter().map(|(_, p)| *p);
-            wanted.extend(
-                moved
-                    .filter(|p| view.tiers[*p as usize] != tier)
-                    .map(|p| (p, tier)),
-            );
+    /// Splits the ranked candidates by `quota`, worst first, and asks for every change.
+    fn assign(&mut self, quota: Quota, view: &View<'_>, moves: &mut Moves) {
+        let low = quota.evict as usize + quota.t2 as usize;
+        let host = self.keys.len() - quota.t0 as usize;
+        let mut cuts = Cuts::new(
+            &self.keys,
+            [quota.evict as usize, low, host],
+            &mut self.scratch,
+        );
+        for (position, key) in self.positions.iter().zip(&self.keys) {
+            let tier = LEVELS[cuts.level(*key)];
+            if view.tiers[*position as usize] != tier {
+                moves.put(*position, tier);
+            }
         }
-        wanted.sort_unstable_by_key(|(position, _)| *position);
     }
 }
 
-/// Total order of scores as integers; negative zero counts as zero.
-fn key(score: f64) -> u64 {
-    let bits = (score + 0.0).to_bits();
-    if bits >> 63 == 0 {
-        bits | 1 << 63
-    } else {
-        !bits
-    }
-}
-
-/// The `n` lowest and the others.
-fn lowest(ranked: &mut [(u64, u32)], n: u32) -> (&mut [(u64, u32)], &mut [(u64, u32)]) {
-    lowest_n(ranked, n as usize)
-}
-
-fn lowest_n(ranked: &mut [(u64, u32)], n: usize) -> (&mut [(u64, u32)], &mut [(u64, u32)]) {
-    let n = n.min(ranked.len());
-    if n > 0 && n < ranked.len() {
-        ranked.select_nth_unstable(n);
-    }
-    ranked.split_at_mut(n)
-}
+/// Tier of a candidate by the number of boundaries it lies below.
+static LEVELS: [Tier; 4] = [Tier::T0, Tier::T1, Tier::T2, Tier::T3];
 
 /// How it explains itself.
 pub fn card(params: &Params) -> Card {
@@ -143,8 +124,8 @@ impl Policy for FourTier {
         Some(self.params.score)
     }
 
-    fn interval(&self) -> u32 {
-        self.params.interval
+    fn interval(&self) -> Option<u32> {
+        Some(self.params.interval)
     }
 
     fn decide(&mut self, step: u32, view: &View<'_>, moves: &mut Moves) {
@@ -159,15 +140,12 @@ impl Policy for FourTier {
         let live = self.collect(&protected, view, score);
         let pool = Pool {
             live,
-            ranked: u32::try_from(self.ranked.len()).unwrap_or(u32::MAX),
+            ranked: u32::try_from(self.positions.len()).unwrap_or(u32::MAX),
             destroyed: self.destroyed,
             protected: protected.count(),
         };
         let quota = quota(&self.params, pool);
-        self.assign(quota, view);
         self.destroyed += quota.evict;
-        for (position, tier) in self.wanted.drain(..) {
-            moves.put(position, tier);
-        }
+        self.assign(quota, view, moves);
     }
 }

@@ -22,7 +22,7 @@ impl Protected {
             Protect::Prompt => 0,
             Protect::Sinks => prompt.min(window),
         };
-        let after_sinks = prompt.saturating_add(params.sinks);
+        let after_sinks = prompt.saturating_add(params.sinks).min(length);
         Self {
             prompt: 0..open,
             middle: after_sinks..window.max(after_sinks),
@@ -30,12 +30,27 @@ impl Protected {
         }
     }
 
-    /// Unprotected positions, ascending, destroyed ones included.
-    pub fn candidates(&self) -> impl Iterator<Item = u32> + use<> {
-        self.prompt.clone().chain(self.middle.clone())
+    /// Everything between the first `sinks` tokens and the last `window` is a candidate.
+    pub fn between(sinks: u32, window: u32, length: u32) -> Self {
+        let first = sinks.min(length);
+        Self {
+            prompt: 0..0,
+            middle: first..length.saturating_sub(window).max(first),
+            length,
+        }
     }
 
-    /// How many [`Self::candidates`] there are [tokens].
+    /// Unprotected positions, ascending, destroyed ones included.
+    pub fn candidates(&self) -> impl Iterator<Item = u32> + use<> {
+        self.ranges().into_iter().flatten()
+    }
+
+    /// [`Self::candidates`] as two ranges, the first of them in the prompt.
+    pub fn ranges(&self) -> [Range<u32>; 2] {
+        [self.prompt.clone(), self.middle.clone()]
+    }
+
+    /// How many [`Self::candidates`] there are (tokens).
     pub fn candidate_count(&self) -> u32 {
         (self.prompt.end - self.prompt.start) + (self.middle.end - self.middle.start)
     }
@@ -46,7 +61,7 @@ impl Protected {
     }
 }
 
-/// What a decision finds [tokens].
+/// What a decision finds (tokens).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Live unprotected tokens.
@@ -59,7 +74,7 @@ pub struct Pool {
     pub protected: u32,
 }
 
-/// What a decision does with the ranked candidates, worst first: `evict`, `t2`, then T1, and `t0` at the top [tokens].
+/// What a decision does with the ranked candidates, worst first: `evict`, `t2`, then T1, and `t0` at the top (tokens).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Destroyed now.
@@ -88,12 +103,11 @@ pub fn quota(params: &Params, pool: Pool) -> Quota {
     let kept = pool.ranked - evict;
     let t2 = part(params.t2, kept);
     let budget = match (params.preset, params.hbm) {
-        (Preset::Experiment, _) => kept,
         (Preset::Prototype, Hbm::Ratio(share)) => part(share, pool.ranked),
         (Preset::Algorithm, Hbm::Ratio(share)) => part(share, kept),
-        (_, Hbm::Tokens(n)) => n.saturating_sub(pool.protected),
-        // Refused by `PolicySpec::build`; spilling nothing is the harmless reading.
-        (_, Hbm::Fit | Hbm::Bytes(_)) => kept,
+        (Preset::Prototype | Preset::Algorithm, Hbm::Tokens(n)) => n.saturating_sub(pool.protected),
+        // The experiment spills nothing. Unresolved budgets never get here: `PolicySpec::build` refuses them.
+        (Preset::Experiment, _) | (_, Hbm::Fit | Hbm::Bytes(_)) => kept,
     };
     Quota {
         evict,
