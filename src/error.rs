@@ -54,7 +54,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// A new error of this cause.
     pub fn new(cause: Cause, message: impl Into<String>) -> Self {
-        Self { cause, message: message.into(), place: None, help: None }
+        Self {
+            cause,
+            message: message.into(),
+            place: None,
+            help: None,
+        }
     }
 
     /// Flags, configuration, names, paths (exit 2).
@@ -81,8 +86,17 @@ impl Error {
 
     /// Adds the place in a text file.
     #[must_use]
-    pub fn at(mut self, file: impl Into<String>, text: impl Into<String>, span: std::ops::Range<usize>) -> Self {
-        self.place = Some(Box::new(Place { file: file.into(), text: text.into(), span }));
+    pub fn at(
+        mut self,
+        file: impl Into<String>,
+        text: impl Into<String>,
+        span: std::ops::Range<usize>,
+    ) -> Self {
+        self.place = Some(Box::new(Place {
+            file: file.into(),
+            text: text.into(),
+            span,
+        }));
         self
     }
 

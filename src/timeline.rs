@@ -63,7 +63,9 @@ pub struct Timeline {
 impl Timeline {
     /// Index of the interval that holds at `step`.
     pub fn interval_at(&self, step: u32) -> usize {
-        self.intervals.partition_point(|i| i.first_step <= step).saturating_sub(1)
+        self.intervals
+            .partition_point(|i| i.first_step <= step)
+            .saturating_sub(1)
     }
 
     /// Tokens in T0..T3 during the attention of `step`.

@@ -53,12 +53,20 @@ fn flag(key: &Key, verb: Verb) -> Arg {
         .help(format!("{}{words}", key.help))
         .allow_negative_numbers(true)
         .help_heading("Deployment")
-        .action(if key.many(verb) { ArgAction::Append } else { ArgAction::Set });
+        .action(if key.many(verb) {
+            ArgAction::Append
+        } else {
+            ArgAction::Set
+        });
     let arg = match key.default(verb) {
         Some(default) => arg.default_value(default),
         None => arg,
     };
-    if key.name == "trace" { arg.value_hint(ValueHint::FilePath) } else { arg }
+    if key.name == "trace" {
+        arg.value_hint(ValueHint::FilePath)
+    } else {
+        arg
+    }
 }
 
 impl<const PLAN: bool> Args for Deployment<PLAN> {
@@ -75,7 +83,10 @@ impl<const PLAN: bool> Args for Deployment<PLAN> {
             .long("print-config")
             .action(ArgAction::SetTrue)
             .help("Print the merged scenario, each value with who decided it, and stop");
-        command.arg(scenario).args(KEYS.iter().map(|k| flag(k, Self::VERB))).args([audit, config])
+        command
+            .arg(scenario)
+            .args(KEYS.iter().map(|k| flag(k, Self::VERB)))
+            .args([audit, config])
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -86,9 +97,18 @@ impl<const PLAN: bool> Args for Deployment<PLAN> {
 impl<const PLAN: bool> FromArgMatches for Deployment<PLAN> {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         let said = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
-        let texts =
-            |name: &str| -> Vec<String> { matches.get_many::<String>(name).into_iter().flatten().cloned().collect() };
-        let given = KEYS.iter().filter(|k| said(k.name)).map(|k| (k.name, texts(k.name)));
+        let texts = |name: &str| -> Vec<String> {
+            matches
+                .get_many::<String>(name)
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect()
+        };
+        let given = KEYS
+            .iter()
+            .filter(|k| said(k.name))
+            .map(|k| (k.name, texts(k.name)));
         Ok(Self {
             scenario: matches.get_one::<PathBuf>("scenario").cloned(),
             given: given.collect(),
@@ -97,7 +117,10 @@ impl<const PLAN: bool> FromArgMatches for Deployment<PLAN> {
         })
     }
 
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
@@ -130,7 +153,11 @@ pub struct ResultArgs {
 impl ResultArgs {
     /// The format asked for, or that of the file's extension.
     pub fn format(&self) -> Format {
-        let extension = self.out.as_ref().and_then(|p| p.extension()).and_then(|e| e.to_str());
+        let extension = self
+            .out
+            .as_ref()
+            .and_then(|p| p.extension())
+            .and_then(|e| e.to_str());
         self.format.unwrap_or(match extension {
             Some("json") => Format::Json,
             Some("csv") => Format::Csv,

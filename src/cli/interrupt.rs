@@ -10,7 +10,9 @@ use super::render;
 static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn parts() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
-    PARTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    PARTS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Removes this file if the run is interrupted.

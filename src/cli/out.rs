@@ -15,7 +15,11 @@ use super::{interrupt, render, write_failed};
 #[derive(Debug)]
 enum Sink {
     Stdout(BufWriter<Stdout>),
-    File { file: BufWriter<File>, beside: PathBuf, target: PathBuf },
+    File {
+        file: BufWriter<File>,
+        beside: PathBuf,
+        target: PathBuf,
+    },
 }
 
 /// Result to stdout or a file, remarks to stderr.
@@ -30,7 +34,12 @@ pub struct Out {
 impl Out {
     /// To stdout.
     pub fn new(color: bool, quiet: bool, verbose: bool) -> Self {
-        Self { sink: Sink::Stdout(BufWriter::new(std::io::stdout())), color, quiet, verbose }
+        Self {
+            sink: Sink::Stdout(BufWriter::new(std::io::stdout())),
+            color,
+            quiet,
+            verbose,
+        }
     }
 
     /// To a file from now on; `-` stays on stdout.
@@ -43,13 +52,20 @@ impl Out {
         }
         let shown = target.display().to_string();
         if target.is_dir() {
-            return Err(Error::usage(format!("cannot write {shown}: is a directory")).help("name a file in it"));
+            return Err(
+                Error::usage(format!("cannot write {shown}: is a directory"))
+                    .help("name a file in it"),
+            );
         }
         let beside = beside(target);
         let file = File::create(&beside).map_err(|e| write_failed(&shown, &e))?;
         interrupt::guard(&beside);
         self.color = false;
-        self.sink = Sink::File { file: BufWriter::new(file), beside, target: target.to_path_buf() };
+        self.sink = Sink::File {
+            file: BufWriter::new(file),
+            beside,
+            target: target.to_path_buf(),
+        };
         Ok(())
     }
 
@@ -78,7 +94,8 @@ impl Out {
     /// The disk is full and the like (exit 2).
     pub fn result(&mut self, text: &str) -> Result<()> {
         let what = self.shown();
-        self.write_all(text.as_bytes()).map_err(|e| write_failed(&what, &e))
+        self.write_all(text.as_bytes())
+            .map_err(|e| write_failed(&what, &e))
     }
 
     /// Flushes, and moves a file into its place.
@@ -88,8 +105,15 @@ impl Out {
     pub fn finish(&mut self) -> Result<()> {
         let what = self.shown();
         self.flush().map_err(|e| write_failed(&what, &e))?;
-        if let Sink::File { file, beside, target } = &self.sink {
-            file.get_ref().sync_all().map_err(|e| write_failed(&what, &e))?;
+        if let Sink::File {
+            file,
+            beside,
+            target,
+        } = &self.sink
+        {
+            file.get_ref()
+                .sync_all()
+                .map_err(|e| write_failed(&what, &e))?;
             std::fs::rename(beside, target).map_err(|e| write_failed(&what, &e))?;
             interrupt::release(beside);
             self.sink = Sink::Stdout(BufWriter::new(std::io::stdout()));

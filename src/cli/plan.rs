@@ -12,9 +12,11 @@ use super::out::Out;
 
 /// Arguments of `plan`.
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = "EXAMPLES:\n  kvplan plan\n  kvplan plan --hardware h100-sxm --gpus 1,2,4\n  \
+#[command(
+    after_long_help = "EXAMPLES:\n  kvplan plan\n  kvplan plan --hardware h100-sxm --gpus 1,2,4\n  \
     kvplan plan --model llama-3.1-8b --weights bf16 --hardware rtx-4090,l40s --batch 16 --output 30k\n  \
-    kvplan plan long-chain --format md -o answer.md")]
+    kvplan plan long-chain --format md -o answer.md"
+)]
 pub struct PlanArgs {
     #[command(flatten)]
     deployment: Deployment<true>,
@@ -44,6 +46,10 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
         Format::Csv => csv::plan(&plan)?,
         Format::Md => md::plan(&plan),
     })?;
-    let fits = plan.rows.iter().flat_map(|r| &r.alternatives).any(|a| a.starts && a.outcome.fits);
+    let fits = plan
+        .rows
+        .iter()
+        .flat_map(|r| &r.alternatives)
+        .any(|a| a.starts && a.outcome.fits);
     Ok(if fits { Answer::Yes } else { Answer::No })
 }

@@ -21,9 +21,16 @@ pub fn error(error: &Error, color: bool) {
 
 /// An error as text, with its place and the way out.
 pub fn text(error: &Error, color: bool) -> String {
-    let (bold, off) = if color { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    let (bold, off) = if color {
+        ("\x1b[1;31m", "\x1b[0m")
+    } else {
+        ("", "")
+    };
     let mut out = match error.cause {
-        Cause::Internal => format!("{bold}error:{off} a bug in kvplan: {}\n", safe(&error.message)),
+        Cause::Internal => format!(
+            "{bold}error:{off} a bug in kvplan: {}\n",
+            safe(&error.message)
+        ),
         _ => format!("{bold}error:{off} {}\n", safe(&error.message)),
     };
     if let Some(place) = &error.place {
@@ -37,8 +44,7 @@ pub fn text(error: &Error, color: bool) -> String {
     out
 }
 
-const REPORT: &str =
-    "  help: please report it with the command line and `kvplan --version`: the input is not at fault\n";
+const REPORT: &str = "  help: please report it with the command line and `kvplan --version`: the input is not at fault\n";
 
 /// The line of a place with a caret under what is wrong.
 fn excerpt(place: &Place) -> String {
@@ -50,8 +56,17 @@ fn excerpt(place: &Place) -> String {
     let column = text[begin..start].chars().count();
     let stop = floor(text, place.span.end.clamp(start, end));
     let carets = text[start..stop].chars().count().max(1);
-    let skip = if column + carets > WIDTH { column.saturating_sub(WIDTH / 2) } else { 0 };
-    let line: String = text[begin..end].chars().skip(skip).take(WIDTH).map(visible).collect();
+    let skip = if column + carets > WIDTH {
+        column.saturating_sub(WIDTH / 2)
+    } else {
+        0
+    };
+    let line: String = text[begin..end]
+        .chars()
+        .skip(skip)
+        .take(WIDTH)
+        .map(visible)
+        .collect();
     let margin = " ".repeat(number.to_string().len());
     let shift = " ".repeat(column - skip);
     let caret = "^".repeat(carets.min(WIDTH.saturating_sub(column - skip)).max(1));
@@ -106,8 +121,14 @@ pub fn on_panic() {
             .map(ToString::to_string)
             .or_else(|| payload.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "no message".into());
-        let place = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
-        plain(&format!("error: a bug in kvplan: {}{place}\n{REPORT}", safe(&message)));
+        let place = info
+            .location()
+            .map(|l| format!(" ({}:{})", l.file(), l.line()))
+            .unwrap_or_default();
+        plain(&format!(
+            "error: a bug in kvplan: {}{place}\n{REPORT}",
+            safe(&message)
+        ));
     }));
 }
 
@@ -118,7 +139,9 @@ mod tests {
     #[test]
     fn the_caret_stands_under_the_word() {
         let text = "batch = 8\nbatchs = 9\n";
-        let e = Error::usage("unknown key `batchs`").at("s.toml", text, 10..16).help("did you mean `batch`?");
+        let e = Error::usage("unknown key `batchs`")
+            .at("s.toml", text, 10..16)
+            .help("did you mean `batch`?");
         let expected = "error: unknown key `batchs`\n --> s.toml:2:1\n  |\n2 | batchs = 9\n  | ^^^^^^\n  help: did you mean `batch`?\n";
         assert_eq!(super::text(&e, false), expected);
     }
@@ -128,7 +151,11 @@ mod tests {
         let text = "ä = \"\u{1b}[2J\"\n\n\t€";
         for start in 0..text.len() + 3 {
             for end in 0..text.len() + 3 {
-                let shown = excerpt(&Place { file: "f".into(), text: text.into(), span: start..end });
+                let shown = excerpt(&Place {
+                    file: "f".into(),
+                    text: text.into(),
+                    span: start..end,
+                });
                 assert!(shown.contains('^') && !shown.contains('\u{1b}'));
             }
         }
@@ -137,7 +164,11 @@ mod tests {
     #[test]
     fn an_overlong_line_is_cropped_around_the_caret() {
         let text = format!("{}X{}", "a".repeat(5000), "b".repeat(5000));
-        let shown = excerpt(&Place { file: "f".into(), text, span: 5000..5001 });
+        let shown = excerpt(&Place {
+            file: "f".into(),
+            text,
+            span: 5000..5001,
+        });
         let lines: Vec<&str> = shown.lines().collect();
         let caret = lines[3].find('^').unwrap();
         assert_eq!(&lines[2][caret..=caret], "X");

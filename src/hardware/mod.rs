@@ -12,7 +12,9 @@ pub mod value;
 use serde::{Deserialize, Serialize};
 
 pub use runtime::Runtime;
-pub use value::{Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value};
+pub use value::{
+    Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value,
+};
 
 /// A machine profile.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

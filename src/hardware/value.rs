@@ -13,7 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use crate::units::text;
 
 /// Where a number comes from, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// Measured on such a device.
@@ -99,8 +101,21 @@ pub struct Value<Q: Quantity> {
 
 impl<Q: Quantity> Value<Q> {
     /// A value with its interval.
-    pub fn new(value: f64, low: f64, high: f64, source: Source, reference: impl Into<String>) -> Self {
-        Self { value, low, high, source, reference: reference.into(), quantity: PhantomData }
+    pub fn new(
+        value: f64,
+        low: f64,
+        high: f64,
+        source: Source,
+        reference: impl Into<String>,
+    ) -> Self {
+        Self {
+            value,
+            low,
+            high,
+            source,
+            reference: reference.into(),
+            quantity: PhantomData,
+        }
     }
 
     /// The best estimate in base units.
@@ -116,7 +131,12 @@ impl<Q: Quantity> Value<Q> {
     /// The same number with another value, for `what if` runs; the interval scales along.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
-        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor, ..self.clone() }
+        Self {
+            value: self.value * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+            ..self.clone()
+        }
     }
 }
 
@@ -155,7 +175,9 @@ impl<'de, Q: Quantity> Deserialize<'de> for Value<Q> {
         let read = |t: &Text| t.read::<Q>().map_err(D::Error::custom);
         let (value, low, high) = (read(&raw.value)?, read(&raw.low)?, read(&raw.high)?);
         if !(low <= value && value <= high) {
-            return Err(D::Error::custom("the interval must hold the value: low <= value <= high"));
+            return Err(D::Error::custom(
+                "the interval must hold the value: low <= value <= high",
+            ));
         }
         Ok(Self::new(value, low, high, raw.source, raw.reference))
     }

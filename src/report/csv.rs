@@ -40,8 +40,12 @@ pub const OUTCOME_COLUMNS: &[&str] = &[
 const ALTERNATIVE_COLUMNS: &[&str] = &["name", "label", "starts", "remark"];
 
 /// Keys of an alternative that stand after its outcome.
-const STAGGERED_COLUMNS: &[&str] =
-    &["staggered.fits", "staggered.output_tokens_per_s", "staggered.tpot_p99_s", "staggered.preemptions"];
+const STAGGERED_COLUMNS: &[&str] = &[
+    "staggered.fits",
+    "staggered.output_tokens_per_s",
+    "staggered.tpot_p99_s",
+    "staggered.preemptions",
+];
 
 /// One outcome: a header and a row.
 ///
@@ -49,7 +53,10 @@ const STAGGERED_COLUMNS: &[&str] =
 /// A bug in the writer (exit 70).
 pub fn outcome(outcome: &Outcome) -> Result<String> {
     let value = tree(outcome)?;
-    write(OUTCOME_COLUMNS.to_vec(), vec![cells(&value, OUTCOME_COLUMNS)])
+    write(
+        OUTCOME_COLUMNS.to_vec(),
+        vec![cells(&value, OUTCOME_COLUMNS)],
+    )
 }
 
 /// An answer: a row an alternative of a card.
@@ -61,7 +68,11 @@ pub fn plan(plan: &Plan) -> Result<String> {
     let mut rows = Vec::new();
     for alternative in plan.rows.iter().flat_map(|r| &r.alternatives) {
         let mut row = cells(&tree(alternative)?, &columns);
-        let software: Vec<&str> = alternative.runs_in.iter().map(|r| r.software.as_str()).collect();
+        let software: Vec<&str> = alternative
+            .runs_in
+            .iter()
+            .map(|r| r.software.as_str())
+            .collect();
         row.push(software.join("; "));
         rows.push(row);
     }
@@ -94,6 +105,8 @@ fn write(header: Vec<&str>, rows: Vec<Vec<String>>) -> Result<String> {
     for row in rows {
         writer.write_record(row).map_err(bug)?;
     }
-    let bytes = writer.into_inner().map_err(|e| Error::internal(e.to_string()))?;
+    let bytes = writer
+        .into_inner()
+        .map_err(|e| Error::internal(e.to_string()))?;
     String::from_utf8(bytes).map_err(|e| Error::internal(e.to_string()))
 }

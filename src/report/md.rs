@@ -35,7 +35,11 @@ fn block(block: &Block) -> String {
             table(&grid)
         }
         Block::Grid(grid) => table(grid),
-        Block::List(items) => items.iter().map(|i| format!("- {}", escape(i))).collect::<Vec<_>>().join("\n"),
+        Block::List(items) => items
+            .iter()
+            .map(|i| format!("- {}", escape(i)))
+            .collect::<Vec<_>>()
+            .join("\n"),
         Block::Command(line) => format!("```sh\n{line}\n```"),
     }
 }
@@ -45,7 +49,15 @@ fn table(grid: &Grid) -> String {
         let cells: Vec<String> = cells.iter().map(|c| escape(c).replace('\n', " ")).collect();
         format!("| {} |", cells.join(" | "))
     };
-    let rule: Vec<&str> = (0..grid.head.len()).map(|i| if grid.text.contains(&i) { "---" } else { "---:" }).collect();
+    let rule: Vec<&str> = (0..grid.head.len())
+        .map(|i| {
+            if grid.text.contains(&i) {
+                "---"
+            } else {
+                "---:"
+            }
+        })
+        .collect();
     let mut lines = vec![line(&grid.head), format!("| {} |", rule.join(" | "))];
     lines.extend(grid.rows.iter().map(|r| line(r)));
     lines.join("\n")

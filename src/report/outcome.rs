@@ -3,7 +3,8 @@
 use crate::metrics::{Assumption, Outcome, TierUse};
 
 use super::cells::{
-    NONE, card, count, figure, gib, interval, maybe_percent, percent, rate, signed_gib, size, time, value,
+    NONE, card, count, figure, gib, interval, maybe_percent, percent, rate, signed_gib, size, time,
+    value,
 };
 use super::page::{Block, Grid, Mood, Page};
 
@@ -41,24 +42,41 @@ fn question(page: &mut Page, o: &Outcome) {
         ("formats", format!("weights {}, KV {}", o.weights, o.kv)),
         ("policy", o.policy.clone()),
         ("T1", format!("{}, overlap {}", o.t1_mode, o.overlap)),
-        ("runs as", format!("{} requests on {}, seed {}", o.occupancy, o.runtime, o.seed)),
+        (
+            "runs as",
+            format!("{} requests on {}, seed {}", o.occupancy, o.runtime, o.seed),
+        ),
     ]);
 }
 
 /// `1 request`, `8 requests`.
 pub(super) fn requests(n: u32) -> String {
-    if n == 1 { "1 request".into() } else { format!("{} requests", count(u64::from(n))) }
+    if n == 1 {
+        "1 request".into()
+    } else {
+        format!("{} requests", count(u64::from(n)))
+    }
 }
 
 fn verdict(page: &mut Page, o: &Outcome) {
     page.title("Answer");
-    let peak = format!("{} at the peak of {} usable", size(o.memory.hbm_peak_bytes), size(o.memory.hbm_capacity_bytes));
+    let peak = format!(
+        "{} at the peak of {} usable",
+        size(o.memory.hbm_peak_bytes),
+        size(o.memory.hbm_capacity_bytes)
+    );
     if o.fits {
         let speed = figure(o.throughput.output_tokens_per_s);
-        let text = format!("Fits: {peak}. {speed} output tokens/s over the run, bound by {}.", o.bound_by);
+        let text = format!(
+            "Fits: {peak}. {speed} output tokens/s over the run, bound by {}.",
+            o.bound_by
+        );
         page.push(Block::Verdict(text, Mood::Good));
     } else {
-        let text = format!("Does not fit: {} of memory missing ({peak}).", size(o.shortfall_bytes));
+        let text = format!(
+            "Does not fit: {} of memory missing ({peak}).",
+            size(o.shortfall_bytes)
+        );
         page.push(Block::Verdict(text, Mood::Bad));
     }
     page.text(format!(
@@ -84,17 +102,38 @@ fn memory(page: &mut Page, o: &Outcome) {
     grid.row(["usable", &gib(m.hbm_capacity_bytes)]);
     page.grid(grid);
     let mut facts = vec![
-        ("KV if all stayed in HBM", format!("{} GiB", gib(m.kv_full_bytes))),
-        ("HBM freed by moving", format!("{} GiB, staging taken off", signed_gib(m.hbm_saved_moved_bytes))),
-        ("HBM freed by destroying", format!("{} GiB", signed_gib(m.hbm_saved_destroyed_bytes))),
+        (
+            "KV if all stayed in HBM",
+            format!("{} GiB", gib(m.kv_full_bytes)),
+        ),
+        (
+            "HBM freed by moving",
+            format!(
+                "{} GiB, staging taken off",
+                signed_gib(m.hbm_saved_moved_bytes)
+            ),
+        ),
+        (
+            "HBM freed by destroying",
+            format!("{} GiB", signed_gib(m.hbm_saved_destroyed_bytes)),
+        ),
         (
             "host memory at its peak",
-            format!("{} GiB of {} GiB that may be pinned", gib(m.ddr_peak_bytes), gib(m.ddr_capacity_bytes)),
+            format!(
+                "{} GiB of {} GiB that may be pinned",
+                gib(m.ddr_peak_bytes),
+                gib(m.ddr_capacity_bytes)
+            ),
         ),
     ];
     if let Some(pages) = m.hbm_saved_moved_whole_pages_bytes {
-        facts
-            .insert(2, ("  without compaction", format!("{} GiB: pages are freed only when empty", signed_gib(pages))));
+        facts.insert(
+            2,
+            (
+                "  without compaction",
+                format!("{} GiB: pages are freed only when empty", signed_gib(pages)),
+            ),
+        );
     }
     page.facts(facts);
 }
@@ -105,8 +144,18 @@ fn speed(page: &mut Page, o: &Outcome) {
     page.facts([
         ("output tokens/s, whole run", figure(t.output_tokens_per_s)),
         ("  at the end of the chains", figure(t.at_end_tokens_per_s)),
-        ("  if all fitted in HBM", figure(t.full_cache_output_tokens_per_s)),
-        ("time per output token", format!("{} mean, {} p99 over steps", time(t.tpot_mean_s), time(t.tpot_p99_s))),
+        (
+            "  if all fitted in HBM",
+            figure(t.full_cache_output_tokens_per_s),
+        ),
+        (
+            "time per output token",
+            format!(
+                "{} mean, {} p99 over steps",
+                time(t.tpot_mean_s),
+                time(t.tpot_p99_s)
+            ),
+        ),
         ("prefill of all prompts", time(t.prefill_s)),
         ("first prefill to last token", time(t.makespan_s)),
     ]);
@@ -122,13 +171,19 @@ fn speed(page: &mut Page, o: &Outcome) {
         ("re-tiering", s.retier_s),
         ("prefill and recompute", s.recompute_s),
     ];
-    let shown: Vec<String> =
-        parts.iter().filter(|(_, v)| *v > 0.0).map(|(n, v)| format!("{n} {}", time(Some(*v)))).collect();
+    let shown: Vec<String> = parts
+        .iter()
+        .filter(|(_, v)| *v > 0.0)
+        .map(|(n, v)| format!("{n} {}", time(Some(*v))))
+        .collect();
     if !shown.is_empty() {
         page.text(format!("A mean step is {}.", shown.join(" + ")));
     }
     if o.preemptions > 0 {
-        page.text(format!("{} preemptions, each recomputed later.", count(o.preemptions)));
+        page.text(format!(
+            "{} preemptions, each recomputed later.",
+            count(o.preemptions)
+        ));
     }
 }
 
@@ -137,11 +192,24 @@ fn traffic(page: &mut Page, o: &Outcome) {
     page.title("Link");
     let free = o.free_t1_bytes.map_or_else(|| NONE.into(), size);
     page.facts([
-        ("host to GPU, whole run", format!("{}, link busy {}", size(t.h2d_bytes), percent(t.h2d_busy_share))),
+        (
+            "host to GPU, whole run",
+            format!(
+                "{}, link busy {}",
+                size(t.h2d_bytes),
+                percent(t.h2d_busy_share)
+            ),
+        ),
         ("GPU to host, whole run", size(t.d2h_bytes)),
-        ("GPU waits for transfers", format!("{} of the run", percent(t.exposed_transfer_share))),
+        (
+            "GPU waits for transfers",
+            format!("{} of the run", percent(t.exposed_transfer_share)),
+        ),
         ("T1 that streams for free", format!("{free} a step")),
-        ("link at which T1 is free", rate(o.breakeven_link_bytes_per_s)),
+        (
+            "link at which T1 is free",
+            rate(o.breakeven_link_bytes_per_s),
+        ),
     ]);
 }
 
@@ -182,7 +250,10 @@ pub(super) fn sentences(o: &Outcome) -> Vec<String> {
     let q = &o.quality;
     let mut items = Vec::new();
     if q.destroyed_share > 0.0 {
-        items.push(format!("{} of the generated tokens are destroyed by the end.", percent(q.destroyed_share)));
+        items.push(format!(
+            "{} of the generated tokens are destroyed by the end.",
+            percent(q.destroyed_share)
+        ));
         items.push(format!(
             "Attention the full cache would give them: {} mean, {} p99, {} worst step.",
             maybe_percent(q.destroyed_mass_mean),
@@ -214,13 +285,22 @@ fn trace(o: &Outcome) -> Option<String> {
     if o.depends_on_trace.is_empty() {
         return None;
     }
-    let model = o.trace.recorded_model.as_deref().unwrap_or("an unnamed model");
+    let model = o
+        .trace
+        .recorded_model
+        .as_deref()
+        .unwrap_or("an unnamed model");
     let past = match o.trace.synthetic_share {
-        s if s > 0.0 => format!("; {} of the steps lie past its end and are extrapolated", percent(s)),
+        s if s > 0.0 => format!(
+            "; {} of the steps lie past its end and are extrapolated",
+            percent(s)
+        ),
         _ => String::new(),
     };
     let rows = count(u64::from(o.trace.rows));
-    Some(format!("Attention and moves rest on trace {name} ({rows} steps recorded on {model}){past}."))
+    Some(format!(
+        "Attention and moves rest on trace {name} ({rows} steps recorded on {model}){past}."
+    ))
 }
 
 fn assumptions(page: &mut Page, list: &[Assumption]) {
@@ -230,7 +310,13 @@ fn assumptions(page: &mut Page, list: &[Assumption]) {
     page.title("What the numbers rest on");
     let mut grid = Grid::new(["NUMBER", "VALUE", "RANGE", "SOURCE", "REFERENCE"]).texts(&[0, 3, 4]);
     for a in list {
-        grid.row([a.name.clone(), value(a.value, &a.unit), interval(a), a.source.word().into(), a.reference.clone()]);
+        grid.row([
+            a.name.clone(),
+            value(a.value, &a.unit),
+            interval(a),
+            a.source.word().into(),
+            a.reference.clone(),
+        ]);
     }
     page.grid(grid);
 }

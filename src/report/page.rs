@@ -51,7 +51,11 @@ pub struct Grid {
 impl Grid {
     /// A grid with these heads.
     pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
-        Self { head: head.into_iter().map(Into::into).collect(), rows: Vec::new(), text: vec![0] }
+        Self {
+            head: head.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+            text: vec![0],
+        }
     }
 
     /// These columns hold text.
@@ -82,8 +86,14 @@ impl Page {
     }
 
     /// Adds facts, if there are any.
-    pub fn facts<N: Into<String>, V: Into<String>>(&mut self, facts: impl IntoIterator<Item = (N, V)>) {
-        let facts: Vec<_> = facts.into_iter().map(|(n, v)| (n.into(), v.into())).collect();
+    pub fn facts<N: Into<String>, V: Into<String>>(
+        &mut self,
+        facts: impl IntoIterator<Item = (N, V)>,
+    ) {
+        let facts: Vec<_> = facts
+            .into_iter()
+            .map(|(n, v)| (n.into(), v.into()))
+            .collect();
         if !facts.is_empty() {
             self.blocks.push(Block::Facts(facts));
         }

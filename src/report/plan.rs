@@ -14,7 +14,10 @@ pub fn page(plan: &Plan) -> Page {
     question(&mut page, plan);
     page.title("Verdict");
     let any = plan.rows.iter().any(|r| r.verdict.best.is_some());
-    page.push(Block::Verdict(plan.verdict.sentence.clone(), if any { Mood::Good } else { Mood::Bad }));
+    page.push(Block::Verdict(
+        plan.verdict.sentence.clone(),
+        if any { Mood::Good } else { Mood::Bad },
+    ));
     rows::cards(&mut page, plan);
     rows::ways(&mut page, plan);
     memory(&mut page, plan);
@@ -56,7 +59,12 @@ fn question(page: &mut Page, plan: &Plan) {
             "default" | "flag" => format!("{} {}", s.name, s.value),
             file => format!("{} {} ({file})", s.name, s.value),
         };
-        plan.question.iter().filter(of).map(word).collect::<Vec<_>>().join("; ")
+        plan.question
+            .iter()
+            .filter(of)
+            .map(word)
+            .collect::<Vec<_>>()
+            .join("; ")
     };
     let facts = [("asked", line(false)), ("default", line(true))];
     page.facts(facts.into_iter().filter(|(_, text)| !text.is_empty()));
@@ -70,23 +78,38 @@ fn grouped(text: &str) -> String {
 fn memory(page: &mut Page, plan: &Plan) {
     page.title("Where the memory goes (GiB, all GPUs of a row)");
     for group in rows::chunks(&plan.rows) {
-        let mut grid = Grid::new(std::iter::once(String::new()).chain(group.iter().map(rows::head)));
+        let mut grid =
+            Grid::new(std::iter::once(String::new()).chain(group.iter().map(rows::head)));
         let mut line = |name: &str, cell: &dyn Fn(&Row) -> String| {
             grid.row(std::iter::once(name.to_string()).chain(group.iter().map(cell)));
         };
         let all = |row: &Row, part: fn(&Alternative) -> u64| part_of(row, "all-in-hbm", part);
         let spill = |row: &Row, part: fn(&Alternative) -> u64| part_of(row, "stream", part);
         line("weights", &|r| all(r, |a| a.outcome.memory.weights_bytes));
-        line("KV of all requests, full length", &|r| all(r, |a| a.outcome.memory.kv_full_bytes));
-        line("activations", &|r| all(r, |a| a.outcome.memory.activation_bytes));
-        line("runtime reserve", &|r| all(r, |a| a.outcome.memory.reserve_bytes));
+        line("KV of all requests, full length", &|r| {
+            all(r, |a| a.outcome.memory.kv_full_bytes)
+        });
+        line("activations", &|r| {
+            all(r, |a| a.outcome.memory.activation_bytes)
+        });
+        line("runtime reserve", &|r| {
+            all(r, |a| a.outcome.memory.reserve_bytes)
+        });
         line("needed", &|r| all(r, |a| a.outcome.memory.hbm_peak_bytes));
         line("usable", &|r| gib(r.hbm_capacity_bytes));
         line("short by", &|r| short(r));
-        line("if it spills: KV in HBM", &|r| spill(r, |a| a.outcome.memory.kv_t0_bytes));
-        line("  staging in HBM", &|r| spill(r, |a| a.outcome.memory.staging_bytes));
-        line("  in host memory", &|r| spill(r, |a| a.outcome.memory.ddr_peak_bytes));
-        line("  host memory that may be pinned", &|r| spill(r, |a| a.outcome.memory.ddr_capacity_bytes));
+        line("if it spills: KV in HBM", &|r| {
+            spill(r, |a| a.outcome.memory.kv_t0_bytes)
+        });
+        line("  staging in HBM", &|r| {
+            spill(r, |a| a.outcome.memory.staging_bytes)
+        });
+        line("  in host memory", &|r| {
+            spill(r, |a| a.outcome.memory.ddr_peak_bytes)
+        });
+        line("  host memory that may be pinned", &|r| {
+            spill(r, |a| a.outcome.memory.ddr_capacity_bytes)
+        });
         page.grid(grid);
     }
 }
@@ -97,7 +120,11 @@ fn part_of(row: &Row, name: &str, part: fn(&Alternative) -> u64) -> String {
 
 /// What is missing, or a dash where all fits.
 pub(super) fn short(row: &Row) -> String {
-    if row.shortfall_bytes == 0 { NONE.into() } else { gib(row.shortfall_bytes) }
+    if row.shortfall_bytes == 0 {
+        NONE.into()
+    } else {
+        gib(row.shortfall_bytes)
+    }
 }
 
 fn pays(page: &mut Page, plan: &Plan) {
@@ -106,16 +133,25 @@ fn pays(page: &mut Page, plan: &Plan) {
         "Streaming T1 costs nothing while it is no more than the link moves in one step (free T1). Break-even is the \
          link bandwidth at which this question's spill would be free, and at which streaming equals the best rival.",
     );
-    let mut grid =
-        Grid::new(["CARD", "FREE T1\na step", "LINK NEEDED\nto be free", "LINK NEEDED\nto equal best", "PAYS"])
-            .texts(&[0, 4]);
+    let mut grid = Grid::new([
+        "CARD",
+        "FREE T1\na step",
+        "LINK NEEDED\nto be free",
+        "LINK NEEDED\nto equal best",
+        "PAYS",
+    ])
+    .texts(&[0, 4]);
     for row in &plan.rows {
         grid.row([
             card(&row.hardware, row.gpus),
             row.free_t1_bytes.map_or_else(|| NONE.into(), size),
             rate(row.breakeven_free_bytes_per_s),
             rate(row.breakeven_best_bytes_per_s),
-            if row.verdict.pays { "yes".into() } else { "no".into() },
+            if row.verdict.pays {
+                "yes".into()
+            } else {
+                "no".into()
+            },
         ]);
     }
     page.grid(grid);
@@ -126,7 +162,8 @@ fn pays(page: &mut Page, plan: &Plan) {
 fn quality(page: &mut Page, plan: &Plan) {
     page.title("Quality");
     let mut items: Vec<String> = Vec::new();
-    let spills = |a: &&Alternative| matches!(a.name.as_str(), "stream" | "staged" | "host-attention");
+    let spills =
+        |a: &&Alternative| matches!(a.name.as_str(), "stream" | "staged" | "host-attention");
     let alternatives = plan.rows.iter().flat_map(|r| &r.alternatives);
     for alternative in alternatives.filter(spills) {
         for sentence in sentences(&alternative.outcome) {
@@ -145,9 +182,16 @@ fn quality(page: &mut Page, plan: &Plan) {
 fn today(page: &mut Page, plan: &Plan) {
     page.title("What runs it today");
     for row in &plan.rows {
-        let best = row.verdict.best_runnable.as_deref().and_then(|name| rows::find(row, name));
+        let best = row
+            .verdict
+            .best_runnable
+            .as_deref()
+            .and_then(|name| rows::find(row, name));
         let Some(best) = best else {
-            page.text(format!("{}: nothing that is released runs this question.", card(&row.hardware, row.gpus)));
+            page.text(format!(
+                "{}: nothing that is released runs this question.",
+                card(&row.hardware, row.gpus)
+            ));
             continue;
         };
         let speed = figure(best.outcome.throughput.output_tokens_per_s);

@@ -33,7 +33,11 @@ fn speed(row: &Row, name: &str) -> String {
         Some(a) if a.outcome.throughput.output_tokens_per_s.is_none() => "no fit".into(),
         Some(a) => {
             let speed = figure(a.outcome.throughput.output_tokens_per_s);
-            if a.outcome.preemptions > 0 { format!("{speed} *") } else { speed }
+            match a.outcome.preemptions {
+                0 if a.name == "smaller-batch" => format!("{speed} (batch {})", a.outcome.batch),
+                0 => speed,
+                _ => format!("{speed} *"),
+            }
         }
     }
 }
@@ -43,13 +47,13 @@ pub(super) fn cards(page: &mut Page, plan: &Plan) {
     page.title("By card (output tokens/s over the whole run, all requests at the same length)");
     let mut grid = Grid::new([
         "CARD",
-        "HOLDS\ntok/req",
-        "SHORT BY\nGiB",
+        "HOLDS\ntokens",
+        "SHORT\nGiB",
         "ALL IN\nHBM",
         "ENGINE\ntoday",
         "SPILL\nstream",
         "SPILL\nstaged",
-        "SPILL\nhost att.",
+        "SPILL\nhost",
         "BEST THAT RUNS\ntoday",
     ])
     .texts(&[0, 8]);
@@ -64,8 +68,10 @@ pub(super) fn cards(page: &mut Page, plan: &Plan) {
             speed(row, "stream"),
             speed(row, "staged"),
             speed(row, "host-attention"),
-            best.and_then(|name| find(row, name))
-                .map_or_else(|| "nothing".into(), |a| format!("{} ({})", a.label, speed(row, &a.name))),
+            best.and_then(|name| find(row, name)).map_or_else(
+                || "nothing".into(),
+                |a| format!("{} ({})", a.label, speed(row, &a.name)),
+            ),
         ]);
     }
     page.grid(grid);
@@ -74,7 +80,9 @@ pub(super) fn cards(page: &mut Page, plan: &Plan) {
 
 /// Explains the marks that the tables use.
 fn legend(plan: &Plan) -> String {
-    let mut parts = vec!["HOLDS: tokens a request may reach with everything in HBM, all requests alike.".to_string()];
+    let mut parts = vec![
+        "HOLDS: tokens a request may reach with everything in HBM, all requests alike.".to_string(),
+    ];
     let all = || plan.rows.iter().flat_map(|r| &r.alternatives);
     if all().any(|a| a.outcome.preemptions > 0) {
         parts.push("*: preempts requests and recomputes them later.".into());
@@ -107,7 +115,11 @@ pub(super) fn ways(page: &mut Page, plan: &Plan) {
 
 /// The same with requests at independent phases.
 pub(super) fn staggered(page: &mut Page, plan: &Plan) {
-    let any = plan.rows.iter().flat_map(|r| &r.alternatives).any(|a| a.staggered.is_some());
+    let any = plan
+        .rows
+        .iter()
+        .flat_map(|r| &r.alternatives)
+        .any(|a| a.staggered.is_some());
     if !any {
         return;
     }
@@ -176,7 +188,10 @@ pub(super) fn rests_on(page: &mut Page, plan: &Plan) {
         for name in names {
             let cells = lists.iter().map(|list| {
                 let found = list.iter().find(|a| a.name == name);
-                found.map_or_else(|| NONE.into(), |a| format!("{} {}", value(a.value, &a.unit), letter(a.source)))
+                found.map_or_else(
+                    || NONE.into(),
+                    |a| format!("{} {}", value(a.value, &a.unit), letter(a.source)),
+                )
             });
             grid.row(std::iter::once(name.to_string()).chain(cells));
         }
@@ -185,7 +200,9 @@ pub(super) fn rests_on(page: &mut Page, plan: &Plan) {
     let uncalibrated = plan.rows.iter().filter(|r| !r.calibrated).count();
     let calibrated = match uncalibrated {
         0 => "Every card is measured.",
-        n if n == plan.rows.len() => "No card here is measured: every profile is from public facts.",
+        n if n == plan.rows.len() => {
+            "No card here is measured: every profile is from public facts."
+        }
         _ => "Some cards are measured, the others come from public facts.",
     };
     page.text(format!(

@@ -40,7 +40,7 @@ pub fn render(page: &Page, style: Style) -> String {
 
 fn render_block(block: &Block, style: Style) -> String {
     match block {
-        Block::Title(text) => dress(&text.to_uppercase(), "1", style),
+        Block::Title(text) => dress(&heading(text), "1", style),
         Block::Text(text) => wrap(text, WIDTH, "  ", "  ").join("\n"),
         Block::Verdict(text, mood) => {
             let code = match mood {
@@ -49,24 +49,48 @@ fn render_block(block: &Block, style: Style) -> String {
                 Mood::Plain => "1",
             };
             let lines = wrap(text, WIDTH, "  ", "  ");
-            lines.iter().map(|l| dress(l, code, style)).collect::<Vec<_>>().join("\n")
+            lines
+                .iter()
+                .map(|l| dress(l, code, style))
+                .collect::<Vec<_>>()
+                .join("\n")
         }
         Block::Facts(facts) => render_facts(facts),
         Block::Grid(grid) => render_grid(grid),
         Block::List(items) => {
-            let lines: Vec<String> = items.iter().flat_map(|i| wrap(i, WIDTH, "  - ", "    ")).collect();
+            let lines: Vec<String> = items
+                .iter()
+                .flat_map(|i| wrap(i, WIDTH, "  - ", "    "))
+                .collect();
             lines.join("\n")
         }
         Block::Command(line) => command(line),
     }
 }
 
+/// Capitals up to the bracket that names units; keys stay as they are.
+fn heading(text: &str) -> String {
+    match text.split_once(" (") {
+        Some((title, rest)) => format!("{} ({rest}", title.to_uppercase()),
+        None if text.contains(['.', '_']) => text.into(),
+        None => text.to_uppercase(),
+    }
+}
+
 fn dress(text: &str, code: &str, style: Style) -> String {
-    if style.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
+    if style.color {
+        format!("\x1b[{code}m{text}\x1b[0m")
+    } else {
+        text.into()
+    }
 }
 
 fn render_facts(facts: &[(String, String)]) -> String {
-    let width = facts.iter().map(|(n, _)| n.chars().count()).max().unwrap_or(0);
+    let width = facts
+        .iter()
+        .map(|(n, _)| n.chars().count())
+        .max()
+        .unwrap_or(0);
     let rest = " ".repeat(width + 4);
     let lines = facts.iter().flat_map(|(name, value)| {
         let first = format!("  {name:width$}  ");
@@ -87,7 +111,9 @@ fn render_grid(grid: &Grid) -> String {
     for (i, column) in table.column_iter_mut().enumerate() {
         if grid.text.contains(&i) {
             if i == 0 {
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(widest(grid, 0) + 2)));
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
+                    widest(grid, 0) + 2,
+                )));
             }
         } else {
             column.set_cell_alignment(CellAlignment::Right);

@@ -18,7 +18,10 @@ pub(super) fn check(settings: &Settings) -> Result<()> {
 }
 
 fn value(settings: &Settings, name: &str) -> String {
-    settings.get(name).map(super::settings::Given::text).unwrap_or_default()
+    settings
+        .get(name)
+        .map(super::settings::Given::text)
+        .unwrap_or_default()
 }
 
 fn split(settings: &Settings) -> Result<()> {
@@ -27,13 +30,18 @@ fn split(settings: &Settings) -> Result<()> {
     };
     let host = value(settings, "t1") == "host-attention";
     if !host {
-        return Err(clash(settings, "split", "only host-attention splits a batch")
-            .help("add --t1 host-attention, or leave --split out"));
+        return Err(
+            clash(settings, "split", "only host-attention splits a batch")
+                .help("add --t1 host-attention, or leave --split out"),
+        );
     }
     match given.text().as_str() {
         "1" => Ok(()),
         "2" => Err(settings
-            .wrong("split", "two half batches in turn (`2`) are not available yet")
+            .wrong(
+                "split",
+                "two half batches in turn (`2`) are not available yet",
+            )
             .help("--split 1 is what is simulated now")),
         other => Err(settings.wrong("split", format!("`{other}` is out of range: it takes 1"))),
     }
@@ -44,13 +52,16 @@ fn depth(settings: &Settings) -> Result<()> {
         return Ok(());
     };
     if value(settings, "t1") == "host-attention" {
-        return Err(
-            clash(settings, "depth", "host-attention stages no layers").help("leave --depth out, or use --t1 stream")
-        );
+        return Err(clash(settings, "depth", "host-attention stages no layers")
+            .help("leave --depth out, or use --t1 stream"));
     }
     if value(settings, "overlap") == "serial" && depth != "1" && depth != "0" {
-        return Err(clash(settings, "depth", &format!("overlap serial stages one layer at a time, not {depth}"))
-            .help("leave --depth out, or use --overlap layer"));
+        return Err(clash(
+            settings,
+            "depth",
+            &format!("overlap serial stages one layer at a time, not {depth}"),
+        )
+        .help("leave --depth out, or use --overlap layer"));
     }
     Ok(())
 }
@@ -60,8 +71,12 @@ fn staging(settings: &Settings) -> Result<()> {
     let full = policy == "full" || policy.starts_with("full:");
     for name in ["write-back", "compact", "layout", "depth"] {
         if full && settings.asked(name).is_some() {
-            return Err(clash(settings, name, "policy full keeps everything in HBM: nothing moves")
-                .help(format!("leave --{name} out, or use --policy four-tier")));
+            return Err(clash(
+                settings,
+                name,
+                "policy full keeps everything in HBM: nothing moves",
+            )
+            .help(format!("leave --{name} out, or use --policy four-tier")));
         }
     }
     Ok(())

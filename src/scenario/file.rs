@@ -21,9 +21,18 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Scenarios in the binary, by name.
 pub const EMBEDDED: &[(&str, &str)] = &[
-    ("default", include_str!("../../models/scenarios/default.toml")),
-    ("desktop", include_str!("../../models/scenarios/desktop.toml")),
-    ("long-chain", include_str!("../../models/scenarios/long-chain.toml")),
+    (
+        "default",
+        include_str!("../../models/scenarios/default.toml"),
+    ),
+    (
+        "desktop",
+        include_str!("../../models/scenarios/desktop.toml"),
+    ),
+    (
+        "long-chain",
+        include_str!("../../models/scenarios/long-chain.toml"),
+    ),
 ];
 
 /// Lays a scenario file, or an embedded scenario by name, over the settings.
@@ -46,7 +55,8 @@ pub fn load(path: &Path, settings: &mut Settings) -> Result<()> {
 /// As [`load`].
 pub fn lay(source: Arc<Source>, settings: &mut Settings) -> Result<()> {
     let table = DeTable::parse(&source.text).map_err(|e| syntax(&source, &e))?;
-    let mut entries: Vec<(&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)> = table.get_ref().iter().collect();
+    let mut entries: Vec<(&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)> =
+        table.get_ref().iter().collect();
     entries.sort_by_key(|(k, _)| k.span().start);
     for (key, value) in entries {
         let name: &str = key.get_ref();
@@ -57,7 +67,10 @@ pub fn lay(source: Arc<Source>, settings: &mut Settings) -> Result<()> {
         if name == "trace" {
             texts = texts.iter().map(|t| beside(&source.name, t)).collect();
         }
-        let origin = Origin::File { file: Arc::clone(&source), span: value.span() };
+        let origin = Origin::File {
+            file: Arc::clone(&source),
+            span: value.span(),
+        };
         settings.set(name, &texts, origin)?;
     }
     Ok(())
@@ -74,8 +87,11 @@ fn read(path: &Path, name: &str) -> Result<String> {
     }
     let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
     String::from_utf8(bytes).map_err(|e| {
-        fail(format!("is not text (byte {} is not UTF-8)", e.utf8_error().valid_up_to()))
-            .help("a scenario is a TOML file; traces go to --trace")
+        fail(format!(
+            "is not text (byte {} is not UTF-8)",
+            e.utf8_error().valid_up_to()
+        ))
+        .help("a scenario is a TOML file; traces go to --trace")
     })
 }
 
@@ -87,7 +103,10 @@ fn missing(name: &str, error: &std::io::Error) -> Error {
     let known: Vec<&str> = EMBEDDED.iter().map(|(n, _)| *n).collect();
     let help = match did_you_mean(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`? it is in the binary"),
-        None => format!("name a .toml file, or one in the binary: {}", known.join(", ")),
+        None => format!(
+            "name a .toml file, or one in the binary: {}",
+            known.join(", ")
+        ),
     };
     Error::usage(message).help(help)
 }
@@ -105,7 +124,9 @@ fn unknown(source: &Source, name: &str, span: std::ops::Range<usize>) -> Error {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the keys are {}", names().collect::<Vec<_>>().join(", ")),
     };
-    Error::usage(format!("unknown key `{name}`")).at(&source.name, &source.text, span).help(help)
+    Error::usage(format!("unknown key `{name}`"))
+        .at(&source.name, &source.text, span)
+        .help(help)
 }
 
 /// A value as the texts its flag would have.
@@ -131,7 +152,9 @@ fn texts(source: &Source, name: &str, value: &Spanned<DeValue<'_>>) -> Result<Ve
 
 /// An integer in whatever radix as decimal digits.
 fn decimal(integer: &toml::de::DeInteger<'_>) -> Option<String> {
-    i128::from_str_radix(integer.as_str(), integer.radix()).ok().map(|i| i.to_string())
+    i128::from_str_radix(integer.as_str(), integer.radix())
+        .ok()
+        .map(|i| i.to_string())
 }
 
 /// A path of a scenario file, relative to its folder.

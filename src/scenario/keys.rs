@@ -74,7 +74,15 @@ const fn key(
     words: &'static [&'static str],
     help: &'static str,
 ) -> Key {
-    Key { name, value, kind, simulate: default, plan: default, words, help }
+    Key {
+        name,
+        value,
+        kind,
+        simulate: default,
+        plan: default,
+        words,
+        help,
+    }
 }
 
 /// All settings, in the order in which they are shown.

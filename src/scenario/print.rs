@@ -11,9 +11,19 @@ use super::settings::{Given, Settings};
 pub fn config(settings: &Settings) -> String {
     let lines: Vec<(String, String)> = settings
         .iter()
-        .map(|(key, given)| (format!("{} = {}", key.name, value(key, given)), given.origin.word()))
+        .map(|(key, given)| {
+            (
+                format!("{} = {}", key.name, value(key, given)),
+                given.origin.word(),
+            )
+        })
         .collect();
-    let width = lines.iter().map(|(l, _)| l.chars().count()).filter(|w| *w <= 60).max().unwrap_or(0);
+    let width = lines
+        .iter()
+        .map(|(l, _)| l.chars().count())
+        .filter(|w| *w <= 60)
+        .max()
+        .unwrap_or(0);
     let mut out = String::new();
     for (line, origin) in lines {
         writeln!(out, "{line:width$}  # {origin}").expect("a string takes any text");
@@ -23,7 +33,11 @@ pub fn config(settings: &Settings) -> String {
 
 fn value(key: &Key, given: &Given) -> String {
     let one = |text: &String| match key.kind {
-        Kind::Number | Kind::Numbers if text.parse::<u64>().is_ok_and(|n| i64::try_from(n).is_ok()) => text.clone(),
+        Kind::Number | Kind::Numbers
+            if text.parse::<u64>().is_ok_and(|n| i64::try_from(n).is_ok()) =>
+        {
+            text.clone()
+        }
         Kind::Real if text.parse::<f64>().is_ok_and(|_| text.contains('.')) => text.clone(),
         _ => quoted(text),
     };

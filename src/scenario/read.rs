@@ -33,7 +33,9 @@ pub(super) fn number_in(text: &str, low: u32, high: u32) -> std::result::Result<
     let digits = text.replace(['_', ','], "");
     let whole: i128 = match digits.parse() {
         Ok(n) => n,
-        Err(_) => text::tokens(text).map(i128::from).map_err(|e| format!("{e}; it takes a whole number {range}"))?,
+        Err(_) => text::tokens(text)
+            .map(i128::from)
+            .map_err(|e| format!("{e}; it takes a whole number {range}"))?,
     };
     u32::try_from(whole)
         .ok()
@@ -48,7 +50,12 @@ fn grouped(n: u32) -> String {
 /// A seed: any 64-bit number.
 pub(super) fn seed(settings: &Settings) -> Result<u64> {
     let text = text_of(settings, "seed")?;
-    text.parse().map_err(|_| settings.wrong("seed", format!("`{text}` is not a number from 0 to 2^64 - 1")))
+    text.parse().map_err(|_| {
+        settings.wrong(
+            "seed",
+            format!("`{text}` is not a number from 0 to 2^64 - 1"),
+        )
+    })
 }
 
 /// The share of GPU memory: over 0, at most 1.
@@ -58,7 +65,10 @@ pub(super) fn fraction(settings: &Settings) -> Result<f64> {
     if share > 0.0 {
         Ok(share)
     } else {
-        Err(settings.wrong("memory-fraction", "0 leaves no memory at all: it lies over 0 and at most at 1"))
+        Err(settings.wrong(
+            "memory-fraction",
+            "0 leaves no memory at all: it lies over 0 and at most at 1",
+        ))
     }
 }
 
@@ -104,9 +114,14 @@ pub(super) fn t1(settings: &Settings) -> Result<T1Mode> {
         ("direct" | "selective", _) => Err(settings
             .wrong("t1", format!("`{word}` is not available yet"))
             .help("available now: stream, staged, host-attention")),
-        ("stream" | "host-attention", Some(_)) => {
-            Err(settings.wrong("t1", format!("`{word}` takes no size")).help("only staged has a buffer: staged:8GiB"))
-        }
-        _ => Err(not_a_word(settings, "t1", word, &["stream", "staged", "host-attention"])),
+        ("stream" | "host-attention", Some(_)) => Err(settings
+            .wrong("t1", format!("`{word}` takes no size"))
+            .help("only staged has a buffer: staged:8GiB")),
+        _ => Err(not_a_word(
+            settings,
+            "t1",
+            word,
+            &["stream", "staged", "host-attention"],
+        )),
     }
 }

@@ -12,7 +12,9 @@ use crate::hardware::Hardware;
 use crate::model::{Attention, Model};
 use crate::units::text::group;
 
-use super::read::{MAX_BATCH, MAX_TOKENS, fraction, number, number_in, seed, size, t1, text_of, word};
+use super::read::{
+    MAX_BATCH, MAX_TOKENS, fraction, number, number_in, seed, size, t1, text_of, word,
+};
 use super::settings::{Origin, Settings};
 use super::{Asked, Card, Occupancy, Phase, Question, Scenario, TraceRef, Verb, contradict, world};
 
@@ -25,7 +27,9 @@ pub fn scenario(settings: &Settings) -> Result<Scenario> {
     adapt(&mut settings)?;
     contradict::check(&settings)?;
     let cards = cards(&settings)?;
-    let card = cards.first().ok_or_else(|| Error::internal("no hardware after the defaults"))?;
+    let card = cards
+        .first()
+        .ok_or_else(|| Error::internal("no hardware after the defaults"))?;
     build(&settings, card)
 }
 
@@ -38,12 +42,18 @@ pub fn question(settings: &Settings) -> Result<Question> {
     adapt(&mut settings)?;
     contradict::check(&settings)?;
     let cards = cards(&settings)?;
-    let first = cards.first().ok_or_else(|| Error::internal("no hardware after the defaults"))?;
+    let first = cards
+        .first()
+        .ok_or_else(|| Error::internal("no hardware after the defaults"))?;
     let base = build(&settings, first)?;
     for card in &cards {
         check_card(&settings, &base.deployment.model, card)?;
     }
-    Ok(Question { settings: asked(&settings), base, cards })
+    Ok(Question {
+        settings: asked(&settings),
+        base,
+        cards,
+    })
 }
 
 /// Every setting as resolved, with who decided; for `--print-config` and the question's own record.
@@ -65,9 +75,17 @@ pub fn asked(settings: &Settings) -> Vec<Asked> {
 /// A trace that cannot be read.
 pub fn adapt(settings: &mut Settings) -> Result<()> {
     let said = |s: &Settings, name: &str| s.asked(name).is_some();
-    if settings.get("t1").is_some_and(|g| g.text() == "host-attention") && !said(settings, "depth") {
+    if settings
+        .get("t1")
+        .is_some_and(|g| g.text() == "host-attention")
+        && !said(settings, "depth")
+    {
         settings.clear("depth");
-    } else if settings.get("overlap").is_some_and(|g| g.text() == "serial") && !said(settings, "depth") {
+    } else if settings
+        .get("overlap")
+        .is_some_and(|g| g.text() == "serial")
+        && !said(settings, "depth")
+    {
         settings.set("depth", &["1".into()], Origin::Default)?;
     }
     if settings.verb == Verb::Simulate && said(settings, "trace") {
@@ -108,7 +126,9 @@ fn common_lengths(settings: &Settings, paths: &[PathBuf]) -> Result<(u32, u32)> 
             Some((p, r)) if p == prompt => Some((p, r.min(rows))),
             Some((p, _)) => {
                 let text = format!("the traces have prompts of {p} and {prompt} tokens");
-                return Err(settings.wrong("trace", text).help("say which with --prompt N"));
+                return Err(settings
+                    .wrong("trace", text)
+                    .help("say which with --prompt N"));
             }
         };
     }
@@ -132,7 +152,10 @@ fn cards(settings: &Settings) -> Result<Vec<Card>> {
         let hardware = world::hardware(name).map_err(|e| place(settings, "hardware", e))?;
         for count in counts {
             let gpus = number_in(count, 1, 1024).map_err(|e| settings.wrong("gpus", e))?;
-            cards.push(Card { hardware: Arc::clone(&hardware), gpus });
+            cards.push(Card {
+                hardware: Arc::clone(&hardware),
+                gpus,
+            });
         }
     }
     Ok(cards)
@@ -156,7 +179,8 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
         batch: number(settings, "batch", 1, MAX_BATCH)?,
         prompt,
         output,
-        policy: world::policy(text_of(settings, "policy")?).map_err(|e| place(settings, "policy", e))?,
+        policy: world::policy(text_of(settings, "policy")?)
+            .map_err(|e| place(settings, "policy", e))?,
         occupancy: match word(settings, "occupancy")? {
             "staggered" => Occupancy::Staggered,
             _ => Occupancy::Lockstep,
@@ -216,17 +240,33 @@ fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
 
 /// GPUs must divide the query heads, be joined, and have memory left after the reserve.
 fn check_card(settings: &Settings, model: &Model, card: &Card) -> Result<()> {
-    let Hardware { id, gpu, interconnect, .. } = &*card.hardware;
+    let Hardware {
+        id,
+        gpu,
+        interconnect,
+        ..
+    } = &*card.hardware;
     if card.gpus > 1 && interconnect.is_none() {
-        let text = format!("{id} is modelled alone: no interconnect for {} of them", card.gpus);
+        let text = format!(
+            "{id} is modelled alone: no interconnect for {} of them",
+            card.gpus
+        );
         return Err(settings
             .wrong("gpus", text)
             .help("ask for 1 GPU, or add [interconnect] to a hardware file of your own"));
     }
     if let Some(heads) = undivided(model, card.gpus) {
-        let text = format!("{} GPUs do not divide the {heads} query heads of {}", card.gpus, model.id);
-        let fit: Vec<String> = (1..=heads.min(16)).filter(|n| heads % n == 0).map(|n| n.to_string()).collect();
-        return Err(settings.wrong("gpus", text).help(format!("these do: {}", fit.join(", "))));
+        let text = format!(
+            "{} GPUs do not divide the {heads} query heads of {}",
+            card.gpus, model.id
+        );
+        let fit: Vec<String> = (1..=heads.min(16))
+            .filter(|n| heads % n == 0)
+            .map(|n| n.to_string())
+            .collect();
+        return Err(settings
+            .wrong("gpus", text)
+            .help(format!("these do: {}", fit.join(", "))));
     }
     let reserve = size(settings, "vram-reserve")?;
     if reserve.as_f64() >= gpu.memory.get() {

@@ -6,7 +6,10 @@ use super::keys::{KEYS, Key, Kind, Verb};
 
 /// The schema (draft 2020-12) of a scenario as parsed from TOML.
 pub fn scenario() -> Value {
-    let properties: serde_json::Map<String, Value> = KEYS.iter().map(|k| (k.name.to_string(), property(k))).collect();
+    let properties: serde_json::Map<String, Value> = KEYS
+        .iter()
+        .map(|k| (k.name.to_string(), property(k)))
+        .collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Scenario",

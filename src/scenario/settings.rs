@@ -84,9 +84,17 @@ pub struct Settings {
 impl Settings {
     /// The defaults of a verb.
     pub fn defaults(verb: Verb) -> Self {
-        let value =
-            |key: &Key| key.default(verb).map(|text| Given { texts: split(key, verb, text), origin: Origin::Default });
-        Self { verb, audit: false, values: KEYS.iter().map(value).collect() }
+        let value = |key: &Key| {
+            key.default(verb).map(|text| Given {
+                texts: split(key, verb, text),
+                origin: Origin::Default,
+            })
+        };
+        Self {
+            verb,
+            audit: false,
+            values: KEYS.iter().map(value).collect(),
+        }
     }
 
     /// Puts a value over whatever was there; lists are split on commas.
@@ -97,17 +105,25 @@ impl Settings {
         let Some((at, key)) = KEYS.iter().enumerate().find(|(_, k)| k.name == name) else {
             return Err(Error::internal(format!("`{name}` is not a setting")));
         };
-        let texts: Vec<String> = texts.iter().flat_map(|t| split(key, self.verb, t)).collect();
+        let texts: Vec<String> = texts
+            .iter()
+            .flat_map(|t| split(key, self.verb, t))
+            .collect();
         let given = Given { texts, origin };
         if given.texts.is_empty() || given.texts.iter().any(String::is_empty) {
-            return Err(blame(name, &given, format!("{} is empty", shown(name, &given)))
-                .help(format!("it takes {}: {}", key.value, key.help)));
+            return Err(
+                blame(name, &given, format!("{} is empty", shown(name, &given)))
+                    .help(format!("it takes {}: {}", key.value, key.help)),
+            );
         }
         if given.texts.len() > 1 && !key.many(self.verb) {
-            let text = format!("{} takes one value here, not {}", shown(name, &given), given.texts.len());
-            return Err(
-                blame(name, &given, text).help("`kvplan plan` compares several machines; `kvplan simulate` runs one")
+            let text = format!(
+                "{} takes one value here, not {}",
+                shown(name, &given),
+                given.texts.len()
             );
+            return Err(blame(name, &given, text)
+                .help("`kvplan plan` compares several machines; `kvplan simulate` runs one"));
         }
         self.values[at] = Some(given);
         Ok(())
@@ -166,5 +182,9 @@ fn blame(name: &str, given: &Given, message: String) -> Error {
 /// One text into its parts where the verb takes several.
 fn split(key: &Key, verb: Verb, text: &str) -> Vec<String> {
     let part = |t: &str| t.trim().to_string();
-    if key.many(verb) && key.name != "trace" { text.split(',').map(part).collect() } else { vec![part(text)] }
+    if key.many(verb) && key.name != "trace" {
+        text.split(',').map(part).collect()
+    } else {
+        vec![part(text)]
+    }
 }

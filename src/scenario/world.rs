@@ -33,5 +33,8 @@ pub(super) fn policy(text: &str) -> Result<String> {
 
 /// Prompt and rows of a trace file.
 pub(super) fn lengths(path: &Path) -> Result<(u32, u32)> {
-    Err(Error::internal(format!("no traces yet: {}", path.display())))
+    Err(Error::internal(format!(
+        "no traces yet: {}",
+        path.display()
+    )))
 }

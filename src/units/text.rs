@@ -14,18 +14,30 @@ fn split(text: &str, what: &str) -> Result<(f64, String), String> {
         let exponent = matches!(bytes[end], b'e' | b'E')
             && end > 0
             && bytes.get(end + 1).is_some_and(|c| {
-                c.is_ascii_digit() || matches!(c, b'+' | b'-') && bytes.get(end + 2).is_some_and(u8::is_ascii_digit)
+                c.is_ascii_digit()
+                    || matches!(c, b'+' | b'-')
+                        && bytes.get(end + 2).is_some_and(u8::is_ascii_digit)
             });
-        let sign_in_exponent = matches!(bytes[end], b'+' | b'-') && (end == 0 || matches!(bytes[end - 1], b'e' | b'E'));
-        if bytes[end].is_ascii_digit() || matches!(bytes[end], b'.' | b'_') || exponent || sign_in_exponent {
+        let sign_in_exponent = matches!(bytes[end], b'+' | b'-')
+            && (end == 0 || matches!(bytes[end - 1], b'e' | b'E'));
+        if bytes[end].is_ascii_digit()
+            || matches!(bytes[end], b'.' | b'_')
+            || exponent
+            || sign_in_exponent
+        {
             end += 1;
         } else {
             break;
         }
     }
-    let number: f64 = text[..end].replace('_', "").parse().map_err(|_| format!("`{text}` is not {what}"))?;
+    let number: f64 = text[..end]
+        .replace('_', "")
+        .parse()
+        .map_err(|_| format!("`{text}` is not {what}"))?;
     if !number.is_finite() || number < 0.0 {
-        return Err(format!("`{text}` is not {what}: it must be finite and not negative"));
+        return Err(format!(
+            "`{text}` is not {what}: it must be finite and not negative"
+        ));
     }
     Ok((number, text[end..].trim().to_string()))
 }
@@ -54,13 +66,19 @@ pub fn bytes(text: &str) -> Result<Bytes, String> {
     let (number, unit) = split(text, "a size")?;
     let scale = unit.strip_suffix('B').and_then(prefix).ok_or_else(|| {
         if unit.is_empty() {
-            format!("`{text}` has no unit: write `{text}GB` (10^9 bytes) or `{text}GiB` (2^30 bytes)")
+            format!(
+                "`{text}` has no unit: write `{text}GB` (10^9 bytes) or `{text}GiB` (2^30 bytes)"
+            )
         } else {
             format!("`{unit}` is not a unit of size: use B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")
         }
     })?;
     let value = number * scale;
-    if value > 9.2e18 { Err(format!("`{text}` is more than any machine holds")) } else { Ok(Bytes::ceil(value)) }
+    if value > 9.2e18 {
+        Err(format!("`{text}` is more than any machine holds"))
+    } else {
+        Ok(Bytes::ceil(value))
+    }
 }
 
 /// Parses a rate in bytes per second: `55GB/s`, `4.8 TB/s`. `inf` is an infinitely fast link.
@@ -72,10 +90,9 @@ pub fn bytes_per_second(text: &str) -> Result<f64, String> {
         return Ok(f64::INFINITY);
     }
     let (number, unit) = split(text, "a bandwidth")?;
-    let scale = unit
-        .strip_suffix("B/s")
-        .and_then(prefix)
-        .ok_or_else(|| format!("`{text}` needs a unit of bandwidth: write it like `55GB/s` (bytes, not bits)"))?;
+    let scale = unit.strip_suffix("B/s").and_then(prefix).ok_or_else(|| {
+        format!("`{text}` needs a unit of bandwidth: write it like `55GB/s` (bytes, not bits)")
+    })?;
     Ok(number * scale)
 }
 
@@ -105,10 +122,14 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         "us" | "µs" => 1e-6,
         "ns" => 1e-9,
         "" => {
-            return Err(format!("`{text}` has no unit: write `{text}ms` or `{text}us`"));
+            return Err(format!(
+                "`{text}` has no unit: write `{text}ms` or `{text}us`"
+            ));
         }
         other => {
-            return Err(format!("`{other}` is not a unit of time: use s, ms, us or ns"));
+            return Err(format!(
+                "`{other}` is not a unit of time: use s, ms, us or ns"
+            ));
         }
     };
     Ok(number * scale)
@@ -121,14 +142,19 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 #[allow(clippy::cast_possible_truncation)] // checked against 2^31 above the cast
 pub fn tokens(text: &str) -> Result<u32, String> {
     let (number, unit) = split(text, "a number of tokens")?;
-    let scale = prefix(&unit)
-        .ok_or_else(|| format!("`{unit}` is not a unit of tokens: write `16000`, `16k` (16,000) or `16Ki` (16,384)"))?;
+    let scale = prefix(&unit).ok_or_else(|| {
+        format!(
+            "`{unit}` is not a unit of tokens: write `16000`, `16k` (16,000) or `16Ki` (16,384)"
+        )
+    })?;
     let value = number * scale;
     if value.fract() > 0.0 {
         return Err(format!("`{text}` is not a whole number of tokens"));
     }
     if value > f64::from(i32::MAX) {
-        return Err(format!("`{text}` tokens are more than any model's context (limit 2^31)"));
+        return Err(format!(
+            "`{text}` tokens are more than any model's context (limit 2^31)"
+        ));
     }
     Ok(value as u32)
 }
@@ -143,10 +169,18 @@ pub fn share(text: &str) -> Result<f64, String> {
         "" => number,
         "%" => number / 100.0,
         other => {
-            return Err(format!("`{other}` is not a unit of a share: write `0.95` or `95%`"));
+            return Err(format!(
+                "`{other}` is not a unit of a share: write `0.95` or `95%`"
+            ));
         }
     };
-    if value <= 1.0 { Ok(value) } else { Err(format!("`{text}` is more than the whole: a share lies between 0 and 1")) }
+    if value <= 1.0 {
+        Ok(value)
+    } else {
+        Err(format!(
+            "`{text}` is more than the whole: a share lies between 0 and 1"
+        ))
+    }
 }
 
 /// Four significant digits at most, with a thin-space-free thousands separator: `1,024`, `271`, `27.1`, `0.033`.
@@ -161,7 +195,9 @@ pub fn significant(value: f64) -> String {
     #[allow(clippy::cast_possible_truncation)] // log10 of a finite f64 lies in -324..=308
     let decimals = (2.0 - magnitude).clamp(0.0, 9.0) as usize;
     let fixed = format!("{value:.decimals$}");
-    let (whole, rest) = fixed.split_once('.').map_or((fixed.as_str(), None), |(w, r)| (w, Some(r)));
+    let (whole, rest) = fixed
+        .split_once('.')
+        .map_or((fixed.as_str(), None), |(w, r)| (w, Some(r)));
     let grouped = group(whole);
     match rest {
         Some(r) => format!("{grouped}.{r}"),
@@ -214,5 +250,9 @@ pub fn show_seconds(seconds: f64) -> String {
         s if s >= 1e-6 => (1e-6, "us"),
         _ => (1e-9, "ns"),
     };
-    if seconds >= Ps::NEVER.secs() { "never".into() } else { format!("{} {unit}", significant(seconds / scale)) }
+    if seconds >= Ps::NEVER.secs() {
+        "never".into()
+    } else {
+        format!("{} {unit}", significant(seconds / scale))
+    }
 }

@@ -9,7 +9,19 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
 /// Picoseconds: an instant since the start of the run, or a duration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 #[serde(transparent)]
 pub struct Ps(pub u64);
 
@@ -23,7 +35,11 @@ impl Ps {
     #[allow(clippy::cast_possible_truncation)] // bounded by NEVER
     pub fn from_secs(seconds: f64) -> Self {
         let ps = (seconds * 1e12).ceil();
-        if ps.is_nan() || ps >= Self::NEVER.0 as f64 { Self::NEVER } else { Self(ps.max(0.0) as u64) }
+        if ps.is_nan() || ps >= Self::NEVER.0 as f64 {
+            Self::NEVER
+        } else {
+            Self(ps.max(0.0) as u64)
+        }
     }
 
     /// In seconds.

@@ -8,8 +8,14 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("score", &["hardware", "service"]),
     ("policy", &["hardware", "service"]),
     ("replay", &["hardware", "service"]),
-    ("engine", &["trace", "score", "policy", "replay", "forward", "calibrate"]),
-    ("report", &["replay", "engine", "service", "memory", "policy", "score"]),
+    (
+        "engine",
+        &["trace", "score", "policy", "replay", "forward", "calibrate"],
+    ),
+    (
+        "report",
+        &["replay", "engine", "service", "memory", "policy", "score"],
+    ),
 ];
 
 fn root() -> PathBuf {
@@ -18,7 +24,13 @@ fn root() -> PathBuf {
 
 fn order() -> Vec<String> {
     let lib = fs::read_to_string(root().join("lib.rs")).unwrap();
-    lib.lines().filter_map(|l| l.strip_prefix("pub mod ")?.strip_suffix(';').map(String::from)).collect()
+    lib.lines()
+        .filter_map(|l| {
+            l.strip_prefix("pub mod ")?
+                .strip_suffix(';')
+                .map(String::from)
+        })
+        .collect()
 }
 
 fn files(dir: &Path, out: &mut Vec<PathBuf>) {
@@ -34,8 +46,18 @@ fn files(dir: &Path, out: &mut Vec<PathBuf>) {
 
 /// Top module a file belongs to.
 fn module_of(path: &Path) -> String {
-    let first = path.strip_prefix(root()).unwrap().components().next().unwrap();
-    first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_string()
+    let first = path
+        .strip_prefix(root())
+        .unwrap()
+        .components()
+        .next()
+        .unwrap();
+    first
+        .as_os_str()
+        .to_str()
+        .unwrap()
+        .trim_end_matches(".rs")
+        .to_string()
 }
 
 /// Modules named after `crate::` in code (comments do not count).
@@ -49,7 +71,11 @@ fn imports(text: &str) -> Vec<String> {
                 None => vec![rest],
             };
             for n in names {
-                found.push(n.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
+                found.push(
+                    n.chars()
+                        .take_while(|c| c.is_alphanumeric() || *c == '_')
+                        .collect(),
+                );
             }
         }
     }
@@ -72,11 +98,17 @@ fn imports_only_go_up_the_list() {
             let Some(other) = order.iter().position(|m| *m == name) else {
                 continue;
             };
-            let forbidden = FORBIDDEN.iter().any(|(m, list)| *m == own && list.contains(&name.as_str()));
+            let forbidden = FORBIDDEN
+                .iter()
+                .any(|(m, list)| *m == own && list.contains(&name.as_str()));
             if other > rank || forbidden {
                 wrong.push(format!("{} uses crate::{name}", path.display()));
             }
         }
     }
-    assert!(wrong.is_empty(), "imports against the order of src/lib.rs:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "imports against the order of src/lib.rs:\n{}",
+        wrong.join("\n")
+    );
 }
