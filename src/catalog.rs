@@ -1,1 +1,247 @@
-//! The world embedded in the binary: models, hardware, runtimes, traces by name.
+//! The world embedded in the binary: models, hardware and runtimes by name.
+//!
+//! The files of `models/` are compiled in; a table lists them and a test holds the table against the folders. Nothing is
+//! parsed before it is asked for: a lookup scans only the first lines of each file (`id` and `aliases` stand there, each
+//! on its own line, which is tested too), so that finding one name among eighty files takes microseconds. Rival: a
+//! generated index; it would be a second source of the same facts. A path instead of a name reads the user's own file.
+//! Names ignore case. Order is that of the table everywhere.
+
+mod lint;
+mod table;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result, did_you_mean};
+use crate::hardware::{Hardware, Runtime};
+use crate::model::{self, Model};
+
+pub use lint::warnings as hardware_warnings;
+use table::{ARCHITECTURES, Entry, HARDWARE, RUNTIMES};
+
+/// Largest TOML or config.json that is read [bytes].
+const FILE_LIMIT: u64 = 4 << 20;
+
+/// A shelf of the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shelf {
+    /// Models.
+    Models,
+    /// Machines.
+    Hardware,
+    /// Serving software.
+    Runtimes,
+}
+
+impl Shelf {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Models, Self::Hardware, Self::Runtimes];
+
+    /// The word of `kvplan list`.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Models => "models",
+            Self::Hardware => "hardware",
+            Self::Runtimes => "runtimes",
+        }
+    }
+
+    /// The word in messages and of `kvplan show`.
+    pub fn singular(self) -> &'static str {
+        match self {
+            Self::Models => "model",
+            Self::Hardware => "hardware",
+            Self::Runtimes => "runtime",
+        }
+    }
+
+    fn entries(self) -> &'static [Entry] {
+        match self {
+            Self::Models => ARCHITECTURES,
+            Self::Hardware => HARDWARE,
+            Self::Runtimes => RUNTIMES,
+        }
+    }
+
+    /// Catalog ids, in order.
+    pub fn ids(self) -> Vec<&'static str> {
+        self.entries().iter().map(|e| e.id).collect()
+    }
+
+    /// Whether a name is on this shelf.
+    pub fn has(self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn find(self, name: &str) -> Option<&'static Entry> {
+        let exact = self
+            .entries()
+            .iter()
+            .find(|e| e.id.eq_ignore_ascii_case(name));
+        exact.or_else(|| {
+            self.entries()
+                .iter()
+                .find(|e| e.aliases().any(|a| a.eq_ignore_ascii_case(name)))
+        })
+    }
+
+    /// The nearest name to a misspelt one.
+    pub fn nearest(self, name: &str) -> Option<&'static str> {
+        let names = || {
+            self.entries()
+                .iter()
+                .flat_map(|e| std::iter::once(e.id).chain(e.aliases()))
+        };
+        did_you_mean(name, names())
+    }
+
+    fn entry(self, name: &str) -> Result<&'static Entry> {
+        self.find(name.trim()).ok_or_else(|| {
+            let what = self.singular();
+            let guess = self.nearest(name).map_or(String::new(), |g| format!("did you mean `{g}`? "));
+            let or_path = match self {
+                Self::Models => "a path to a .toml or a Hugging Face config.json works too",
+                Self::Hardware => {
+                    "a path to a .toml works too: copy one with `kvplan show hardware h100-sxm --format toml`"
+                }
+                Self::Runtimes => "a path to a .toml works too",
+            };
+            Error::usage(format!("{what} `{name}` is not in the catalog")).help(format!(
+                "{guess}`kvplan list {}` shows all {}; {or_path}",
+                self.plural(),
+                self.entries().len()
+            ))
+        })
+    }
+
+    /// The TOML text of an entry, as embedded.
+    ///
+    /// # Errors
+    /// Usage: no such name, with a suggestion.
+    pub fn text(self, name: &str) -> Result<&'static str> {
+        self.entry(name).map(|e| e.text)
+    }
+}
+
+/// A model by catalog name, alias, or path (.toml, or a Hugging Face config .json).
+///
+/// # Errors
+/// Usage: no such name or path, a bad TOML file (with its line), an unknown architecture. Data: a damaged config.json.
+pub fn model(name: &str) -> Result<Model> {
+    match extension(name) {
+        Some("json") => model::hf::read(&read(name)?, name),
+        Some("toml") => model::file::read(&read(name)?, name),
+        _ => {
+            let entry = Shelf::Models.entry(name)?;
+            model::file::read(
+                entry.text,
+                &format!("models/architectures/{}.toml", entry.id),
+            )
+        }
+    }
+}
+
+/// A machine by catalog name, alias, or path.
+///
+/// # Errors
+/// Usage: no such name or path, a bad TOML file (with its line), a physically impossible figure.
+pub fn hardware(name: &str) -> Result<Hardware> {
+    if extension(name) == Some("toml") {
+        let text = read(name)?;
+        let hardware: Hardware = parse(&text, name)?;
+        lint::hardware(&hardware, &text, name)?;
+        return Ok(hardware);
+    }
+    let entry = Shelf::Hardware.entry(name)?;
+    parse(entry.text, &format!("models/hardware/{}.toml", entry.id))
+}
+
+/// A runtime by catalog name, or path.
+///
+/// # Errors
+/// As [`hardware`].
+pub fn runtime(name: &str) -> Result<Runtime> {
+    if extension(name) == Some("toml") {
+        let text = read(name)?;
+        let runtime: Runtime = parse(&text, name)?;
+        lint::runtime(&runtime, &text, name)?;
+        return Ok(runtime);
+    }
+    let entry = Shelf::Runtimes.entry(name)?;
+    parse(entry.text, &format!("models/runtimes/{}.toml", entry.id))
+}
+
+/// Ids of all models, in order.
+pub fn model_ids() -> Vec<&'static str> {
+    Shelf::Models.ids()
+}
+
+/// Ids of all machines, in order.
+pub fn hardware_ids() -> Vec<&'static str> {
+    Shelf::Hardware.ids()
+}
+
+/// Ids of all runtimes, in order.
+pub fn runtime_ids() -> Vec<&'static str> {
+    Shelf::Runtimes.ids()
+}
+
+/// The extension of a path, where it is one that is read.
+fn extension(name: &str) -> Option<&'static str> {
+    let found = Path::new(name.trim()).extension()?;
+    ["toml", "json"]
+        .into_iter()
+        .find(|e| found.eq_ignore_ascii_case(e))
+}
+
+/// Reads a text file of bounded size.
+fn read(path: &str) -> Result<String> {
+    let cannot = |e: std::io::Error| Error::usage(format!("{path}: cannot be read: {e}"));
+    if Path::new(path).is_dir() {
+        return Err(Error::usage(format!("{path} is a folder, not a file")));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(cannot)?;
+    file.take(FILE_LIMIT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(cannot)?;
+    if bytes.len() as u64 > FILE_LIMIT {
+        return Err(Error::usage(format!(
+            "{path}: larger than {} MiB, which no such file is",
+            FILE_LIMIT >> 20
+        )));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        Error::data(format!(
+            "{path}: not text: byte {} is not UTF-8",
+            e.utf8_error().valid_up_to()
+        ))
+    })
+}
+
+/// Parses TOML, with the place of an error.
+fn parse<T: DeserializeOwned>(text: &str, path: &str) -> Result<T> {
+    toml::from_str(text).map_err(|e| {
+        let span = e.span().unwrap_or(0..0);
+        let message = e.message().trim().to_string();
+        let error = Error::usage(message.clone()).at(path, text, span);
+        match suggestion(&message) {
+            Some(key) => error.help(format!("did you mean `{key}`?")),
+            None => error,
+        }
+    })
+}
+
+/// The nearest of the expected keys to an unknown one, from the parser's own sentence.
+fn suggestion(message: &str) -> Option<&str> {
+    let mut quoted = message
+        .strip_prefix("unknown field ")?
+        .split('`')
+        .skip(1)
+        .step_by(2);
+    let given = quoted.next()?;
+    did_you_mean(given, quoted)
+}

@@ -70,7 +70,7 @@ pub struct Gpu {
     pub kernels: Kernels,
 }
 
-/// How kernels use the roofs: `time = fixed + bytes / (share * peak)` (VALIDATION: dev_fits).
+/// How kernels use the roofs: `time = fixed + bytes / (share * peak)` (VALIDATION: `dev_fits`).
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kernels {

@@ -27,6 +27,9 @@ pub struct Runtime {
     pub layer_other: Value<Duration>,
     /// Share of the hardware's kernel efficiency that this runtime's kernels keep; 1 = the same kernels.
     pub kernel_share: Value<Share>,
+    /// Kernels run at the roofs themselves: every share of the hardware's kernels counts as 1 and every floor as 0.
+    #[serde(default)]
+    pub peak_kernels: bool,
     /// Memory of context, libraries and graphs, one GPU.
     pub reserve: Value<Capacity>,
     /// The same with two GPUs or more (communication buffers).

@@ -1,15 +1,23 @@
 //! A transformer as shapes: what its KV cache, its weights and its arithmetic weigh.
 //!
 //! What is modelled: grouped-query, latent (MLA) and sliding-window attention per layer, dense and mixture-of-experts
-//! feed-forward, tied embeddings, biases and norms, so that parameters are exact against published counts. What is
-//! ignored: vision towers, multi-token-prediction heads. KV is counted with KV heads, never query heads (the 7x slip of
-//! the published tables). Files: `models/architectures/*.toml`; `hf` reads a config.json.
+//! feed-forward, tied embeddings, biases and norms, so that parameters are exact against published counts. Why layer by
+//! layer and not one formula for the whole: hybrids (Gemma, gpt-oss) bound the KV of some layers only, and averaging
+//! them is 40 % off either way. What is ignored: vision towers, multi-token-prediction heads, rotary tables. KV is
+//! counted with KV heads, never query heads (the 7x slip of the published tables).
+//!
+//! Units: elements and parameters are counts, bytes are bytes. All of it is exact integer arithmetic except bytes of
+//! formats with fractions of a byte. Files: `models/architectures/*.toml` ([`file`]); [`hf`] reads a config.json.
 
+pub mod file;
+pub mod gguf;
 pub mod hf;
+pub mod layer;
 pub mod weights;
 
 use serde::{Deserialize, Serialize};
 
+pub use layer::{Matrix, MatrixKind};
 pub use weights::{KvFormat, WeightBytes, WeightFormat};
 
 /// A model: its layers in order and what stands around them.
@@ -67,12 +75,12 @@ pub enum Attention {
         qkv_bias: bool,
         /// Bias on the output projection.
         out_bias: bool,
-        /// Norms on Q and K (each head_dim wide).
+        /// Norms on Q and K (each `head_dim` wide).
         qk_norm: bool,
         /// A learned sink logit a head (gpt-oss).
         sink_logits: bool,
     },
-    /// Multi-head latent attention (DeepSeek): caches one latent and one rope key a token.
+    /// Multi-head latent attention (`DeepSeek`): caches one latent and one rope key a token.
     Latent {
         /// Query heads.
         heads: u32,
@@ -123,4 +131,69 @@ pub struct KvRule {
     pub vectors: u32,
     /// Tokens this layer keeps at most; none = all.
     pub window: Option<u32>,
+}
+
+impl Model {
+    /// All parameters, embeddings and head included.
+    pub fn parameters(&self) -> u64 {
+        self.outside()
+            + self
+                .layers
+                .iter()
+                .map(|l| l.parameters(self.hidden))
+                .sum::<u64>()
+    }
+
+    /// Parameters one decode step reads for one token: active experts only, and no input embedding (a row is looked up,
+    /// not streamed) unless the head shares it.
+    pub fn active_parameters(&self) -> u64 {
+        let layers: u64 = self
+            .layers
+            .iter()
+            .map(|l| l.active_parameters(self.hidden))
+            .sum();
+        layers + self.vocab_matrix() + u64::from(self.hidden)
+    }
+
+    /// Elements of the vocabulary matrix.
+    pub fn vocab_matrix(&self) -> u64 {
+        u64::from(self.vocab) * u64::from(self.hidden)
+    }
+
+    /// Parameters outside the layers: embedding, head where it is its own, final norm.
+    fn outside(&self) -> u64 {
+        let matrices = if self.tied { 1 } else { 2 };
+        matrices * self.vocab_matrix() + u64::from(self.hidden)
+    }
+
+    /// Bytes of KV one token adds to a sequence short enough for every window [bytes].
+    pub fn kv_bytes_per_token(&self, format: KvFormat) -> f64 {
+        self.layers
+            .iter()
+            .map(|l| format.rule_bytes(l.kv_rule()))
+            .sum()
+    }
+
+    /// Bytes of KV of a sequence of this many tokens; sliding layers hold their window at most [bytes].
+    pub fn kv_bytes(&self, tokens: u64, format: KvFormat) -> f64 {
+        let held = |rule: KvRule| rule.window.map_or(tokens, |w| tokens.min(u64::from(w))) as f64;
+        self.layers
+            .iter()
+            .map(|l| held(l.kv_rule()) * format.rule_bytes(l.kv_rule()))
+            .sum()
+    }
+
+    /// The output head as a linear operation (shared with the embedding where tied).
+    pub fn head_matrix(&self) -> Matrix {
+        Matrix {
+            name: "head",
+            out: self.vocab,
+            inp: self.hidden,
+            copies: 1,
+            active: 1,
+            bias: false,
+            wide_rows: 0,
+            kind: MatrixKind::Head,
+        }
+    }
 }
