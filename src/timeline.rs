@@ -50,10 +50,14 @@ pub struct Timeline {
     pub prompt: u32,
     /// Decode steps covered.
     pub steps: u32,
-    /// In order, the first at step 0.
+    /// In order, the first at step 0. If the last step decided, a closing interval with `first_step == steps` holds its
+    /// moves and the placement after them (no step runs under it, and no own token is appended).
     pub intervals: Vec<Interval>,
-    /// Attention mass per step on T0..T3; empty for a timeline from lengths alone.
-    pub mass: Vec<[f32; 4]>,
+    /// Attention mass per step on T0..T3; empty for a timeline from lengths alone. In f64, so that the parts add up to
+    /// the row's own sum.
+    pub mass: Vec<[f64; 4]>,
+    /// Attention mass per step on degraded tokens, wherever they live; empty if nothing was ever degraded.
+    pub degraded: Vec<f64>,
     /// First step whose mass and moves are not from recorded rows.
     pub synthetic_from: Option<u32>,
     /// Decisions taken, empty ones included: floor(steps / interval).
@@ -74,5 +78,49 @@ impl Timeline {
         let mut tokens = i.tokens;
         tokens[0] += f64::from(step - i.first_step);
         tokens
+    }
+
+    /// Tokens in T0..T3 after the last step and its decision.
+    pub fn tokens_end(&self) -> [f64; 4] {
+        match self.intervals.last() {
+            Some(i) if i.first_step == self.steps => i.tokens,
+            Some(_) => self.tokens_at(self.steps - 1),
+            None => [0.0; 4],
+        }
+    }
+
+    /// Steps that run under interval `index`.
+    pub fn steps_of(&self, index: usize) -> u32 {
+        let end = self.intervals.get(index + 1).map_or(self.steps, |i| i.first_step);
+        end - self.intervals[index].first_step
+    }
+
+    /// Mean tokens in T0..T3 over all steps.
+    pub fn tokens_mean(&self) -> [f64; 4] {
+        let mut sum = [0.0; 4];
+        for (index, interval) in self.intervals.iter().enumerate() {
+            let n = f64::from(self.steps_of(index));
+            for (s, tokens) in sum.iter_mut().zip(interval.tokens) {
+                *s += n * tokens;
+            }
+            sum[0] += n * (n - 1.0) / 2.0;
+        }
+        sum.map(|s| s / f64::from(self.steps.max(1)))
+    }
+
+    /// Mean attention mass on T0..T3 over all steps.
+    pub fn mass_mean(&self) -> [f64; 4] {
+        let mut sum = [0.0; 4];
+        for mass in &self.mass {
+            for (s, m) in sum.iter_mut().zip(mass) {
+                *s += m;
+            }
+        }
+        sum.map(|s| s / self.mass.len().max(1) as f64)
+    }
+
+    /// Sum of `what` over all decisions: `timeline.total(|i| i.promoted)`.
+    pub fn total(&self, what: impl Fn(&Interval) -> f64) -> f64 {
+        self.intervals.iter().map(what).sum()
     }
 }

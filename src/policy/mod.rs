@@ -4,7 +4,19 @@
 //! shape: parameters, card, state, observe, decide. Decisions are pure functions of what was observed: same rows, same
 //! moves (law 7: a policy given a trace cut at step t makes the same moves up to t; `oracle`, which reads the future,
 //! is marked). Rival design: a policy that owns the cache; it could not be replayed without one.
+//!
+//! A policy that ranks by a score of `crate::score` names its rule and finds the score in the [`View`]: whoever runs the
+//! policy keeps one score a rule, so that many settings share it. Any other policy keeps its own state from `observe`.
 
+pub mod four_tier;
+pub mod full;
+pub mod oracle;
+pub mod registry;
+pub mod streaming_llm;
+
+pub use registry::{PolicySpec, cards, names, parse};
+
+use crate::score::{Rule, Score};
 use crate::timeline::Tier;
 
 /// How many placements a sequence has.
@@ -98,6 +110,8 @@ pub struct View<'a> {
     pub tiers: &'a [Tier],
     /// Which lane.
     pub lane: usize,
+    /// The score the policy ranks by, this step's row included; there if [`Policy::score`] names a rule.
+    pub score: Option<&'a Score>,
 }
 
 /// The moves of one decision, in the order they were asked for; a position at most once.
@@ -128,11 +142,22 @@ pub trait Policy: Send {
     /// How it explains itself.
     fn card(&self) -> &Card;
 
+    /// The score it ranks by, kept by the caller and passed in the [`View`]. With a rule the policy is shown no rows.
+    fn score(&self) -> Option<Rule> {
+        None
+    }
+
+    /// Steps between decisions; 1 if any step may move something, 0 if none ever does.
+    fn interval(&self) -> u32 {
+        1
+    }
+
     /// Told once before step 0: the attention each prompt position received during prefill.
     fn begin(&mut self, _prompt: u32, _column_sums: Option<&[f32]>) {}
 
-    /// Told the row of one lane after the attention of each step.
-    fn observe(&mut self, lane: usize, row: Row<'_>);
+    /// Told the row of one lane after the attention of each step; not called if the card needs no rows or
+    /// [`Policy::score`] names a rule.
+    fn observe(&mut self, _lane: usize, _row: Row<'_>) {}
 
     /// Asked at the end of every step; returns at once off its cadence. Moves hold from `step + 1`.
     fn decide(&mut self, step: u32, view: &View<'_>, moves: &mut Moves);
