@@ -33,9 +33,21 @@ mod tests {
     fn nearest_rank_of_a_hand_sorted_sample() {
         let base = [15.0, 20.0, 35.0, 40.0, 50.0];
         // Ranks: ceil(.05*5) = 1, ceil(.3*5) = 2, ceil(.4*5) = 2, ceil(.5*5) = 3, ceil(.99*5) = 5.
-        for (share, want) in [(0.0, 15.0), (0.05, 15.0), (0.3, 20.0), (0.4, 20.0), (0.5, 35.0), (0.99, 50.0), (1.0, 50.0)] {
+        for (share, want) in [
+            (0.0, 15.0),
+            (0.05, 15.0),
+            (0.3, 20.0),
+            (0.4, 20.0),
+            (0.5, 35.0),
+            (0.99, 50.0),
+            (1.0, 50.0),
+        ] {
             let mut samples = [50.0, 15.0, 40.0, 20.0, 35.0];
-            assert_eq!(percentile(&mut samples, share).unwrap().to_bits(), f64::to_bits(want), "{share}");
+            assert_eq!(
+                percentile(&mut samples, share).unwrap().to_bits(),
+                f64::to_bits(want),
+                "{share}"
+            );
             samples.sort_by(f64::total_cmp);
             assert_eq!(samples.map(f64::to_bits), base.map(f64::to_bits));
         }

@@ -91,7 +91,10 @@ impl Timeline {
 
     /// Steps that run under interval `index`.
     pub fn steps_of(&self, index: usize) -> u32 {
-        let end = self.intervals.get(index + 1).map_or(self.steps, |i| i.first_step);
+        let end = self
+            .intervals
+            .get(index + 1)
+            .map_or(self.steps, |i| i.first_step);
         end - self.intervals[index].first_step
     }
 

@@ -70,10 +70,13 @@ pub fn parse(spec: &str) -> Result<PolicySpec> {
     let mut seen = Vec::new();
     for pair in params.split(',').filter(|p| !p.is_empty()) {
         let (key, value) = pair.split_once('=').ok_or_else(|| {
-            Error::usage(format!("policy parameter `{pair}` has no value")).help(format!("write `{name}:{pair}=VALUE`"))
+            Error::usage(format!("policy parameter `{pair}` has no value"))
+                .help(format!("write `{name}:{pair}=VALUE`"))
         })?;
         if seen.contains(&key) {
-            return Err(Error::usage(format!("policy parameter `{key}` is given twice")));
+            return Err(Error::usage(format!(
+                "policy parameter `{key}` is given twice"
+            )));
         }
         seen.push(key);
         spec.set(key, value)?;
@@ -93,12 +96,20 @@ fn unknown(what: &str, given: &str, known: &[&str], plural: &str) -> Error {
 }
 
 /// One of a table of words.
-pub(super) fn choice<T: Copy>(value: &str, table: &[(&'static str, T)]) -> std::result::Result<T, String> {
-    table.iter().find(|(word, _)| *word == value).map(|(_, v)| *v).ok_or_else(|| {
-        let words: Vec<&str> = table.iter().map(|(w, _)| *w).collect();
-        let near = did_you_mean(value, words.iter().copied()).map_or(String::new(), |w| format!("did you mean `{w}`? "));
-        format!("`{value}` is not known: {near}use {}", words.join(" or "))
-    })
+pub(super) fn choice<T: Copy>(
+    value: &str,
+    table: &[(&'static str, T)],
+) -> std::result::Result<T, String> {
+    table
+        .iter()
+        .find(|(word, _)| *word == value)
+        .map(|(_, v)| *v)
+        .ok_or_else(|| {
+            let words: Vec<&str> = table.iter().map(|(w, _)| *w).collect();
+            let near = did_you_mean(value, words.iter().copied())
+                .map_or(String::new(), |w| format!("did you mean `{w}`? "));
+            format!("`{value}` is not known: {near}use {}", words.join(" or "))
+        })
 }
 
 /// A number of tokens, at least `least`.
@@ -217,17 +228,28 @@ impl PolicySpec {
             Kind::Full => Vec::new(),
             Kind::FourTier(_) => four_tier::KEYS.to_vec(),
             Kind::StreamingLlm(_) => streaming_llm::KEYS.to_vec(),
-            Kind::Oracle(_) => four_tier::KEYS.iter().copied().filter(|k| *k != "score").collect(),
+            Kind::Oracle(_) => four_tier::KEYS
+                .iter()
+                .copied()
+                .filter(|k| *k != "score")
+                .collect(),
         }
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let (name, keys) = (self.name(), self.keys());
         if keys.is_empty() {
-            return Err(Error::usage(format!("policy `{name}` has no parameters, `{key}` was given")));
+            return Err(Error::usage(format!(
+                "policy `{name}` has no parameters, `{key}` was given"
+            )));
         }
         if !keys.contains(&key) {
-            return Err(unknown(&format!("parameter of policy `{name}`:"), key, &keys, "parameters"));
+            return Err(unknown(
+                &format!("parameter of policy `{name}`:"),
+                key,
+                &keys,
+                "parameters",
+            ));
         }
         let outcome = match &mut self.kind {
             Kind::Full => Ok(()),

@@ -78,12 +78,15 @@ fn retier(params: &Params, protected: &Protected, in_tier: &mut Candidates) {
     let live = in_tier[0] + in_tier[1] + in_tier[2];
     let prototype = params.preset == Preset::Prototype;
     let ranked = if prototype { in_tier[0] } else { live };
-    let quota = quota(params, Pool {
-        live,
-        ranked,
-        destroyed: in_tier[3],
-        protected: protected.count(),
-    });
+    let quota = quota(
+        params,
+        Pool {
+            live,
+            ranked,
+            destroyed: in_tier[3],
+            protected: protected.count(),
+        },
+    );
     let spilled = ranked - quota.evict - quota.t2 - quota.t0;
     let kept = if prototype { in_tier[1] } else { 0 };
     *in_tier = [quota.t0, kept + spilled, quota.t2, in_tier[3] + quota.evict];
@@ -96,9 +99,23 @@ fn describe(protected: &Protected, in_tier: Candidates, length: u32, own: u32) -
     let runs = |n: u32| f64::from(n.min(all - n + 1));
     let shielded = protected.count() + own;
     Interval {
-        tokens: [f64::from(shielded + t0), f64::from(t1), f64::from(t2), f64::from(t3)],
-        runs: [f64::from(2 + t0.min(all - t0)), runs(t1), runs(t2), runs(t3)],
-        t0_pages: f64::from((length + own).div_ceil(16).min(shielded.div_ceil(16) + 2 + t0)),
+        tokens: [
+            f64::from(shielded + t0),
+            f64::from(t1),
+            f64::from(t2),
+            f64::from(t3),
+        ],
+        runs: [
+            f64::from(2 + t0.min(all - t0)),
+            runs(t1),
+            runs(t2),
+            runs(t3),
+        ],
+        t0_pages: f64::from(
+            (length + own)
+                .div_ceil(16)
+                .min(shielded.div_ceil(16) + 2 + t0),
+        ),
         ..Interval::default()
     }
 }
@@ -111,7 +128,14 @@ fn streaming(params: streaming_llm::Params, timeline: &mut Timeline) {
         let destroyed = params.destroyed_after(length);
         if destroyed > before {
             let own = u32::from(step + 1 < timeline.steps);
-            timeline.intervals.push(cut(params.sinks, length, own, destroyed, destroyed - before, step + 1));
+            timeline.intervals.push(cut(
+                params.sinks,
+                length,
+                own,
+                destroyed,
+                destroyed - before,
+                step + 1,
+            ));
         }
         before = destroyed;
     }
@@ -124,8 +148,18 @@ fn cut(sinks: u32, length: u32, own: u32, destroyed: u32, now: u32, first_step: 
     let (full_until, head) = (sinks.div_ceil(16), f64::from(u32::from(sinks > 0)));
     Interval {
         first_step,
-        tokens: [f64::from(length + own - destroyed), 0.0, 0.0, f64::from(destroyed)],
-        runs: [head + f64::from(u32::from(end < length + own)), 0.0, 0.0, 1.0],
+        tokens: [
+            f64::from(length + own - destroyed),
+            0.0,
+            0.0,
+            f64::from(destroyed),
+        ],
+        runs: [
+            head + f64::from(u32::from(end < length + own)),
+            0.0,
+            0.0,
+            1.0,
+        ],
         t0_pages: f64::from(all - first_kept.saturating_sub(full_until)),
         destroyed: f64::from(now),
         ..Interval::default()

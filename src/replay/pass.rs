@@ -12,7 +12,11 @@ use crate::trace::Rows;
 ///
 /// # Errors
 /// Damage in the rows; a policy that needs more than mean rows; a policy that breaks a law (internal).
-pub fn drive(rows: &dyn Rows, limit: u32, policies: &mut [Box<dyn Policy>]) -> Result<Vec<Timeline>> {
+pub fn drive(
+    rows: &dyn Rows,
+    limit: u32,
+    policies: &mut [Box<dyn Policy>],
+) -> Result<Vec<Timeline>> {
     drive_watched(rows, limit, policies, &[], &mut |_, _, _| {})
 }
 
@@ -36,7 +40,10 @@ pub(super) fn drive_watched(
     rows.for_each(limit, &mut |step, bits| {
         let length = rows.prompt() + step + 1;
         if bits.len() != length as usize {
-            return Err(Error::data(format!("row {step} has {} weights, expected {length}", bits.len())));
+            return Err(Error::data(format!(
+                "row {step} has {} weights, expected {length}",
+                bits.len()
+            )));
         }
         let total = Kernels::best().widen(bits, &mut buffer);
         let row = &buffer[..bits.len()];
@@ -51,7 +58,11 @@ pub(super) fn drive_watched(
 }
 
 /// Column sums of all rows, if a policy reads the future.
-fn column_totals(rows: &dyn Rows, limit: u32, policies: &[Box<dyn Policy>]) -> Result<Option<Vec<f64>>> {
+fn column_totals(
+    rows: &dyn Rows,
+    limit: u32,
+    policies: &[Box<dyn Policy>],
+) -> Result<Option<Vec<f64>>> {
     if policies.iter().all(|p| p.score() != Some(Rule::Future)) {
         return Ok(None);
     }
@@ -113,11 +124,20 @@ struct Sequence<'p> {
 }
 
 impl<'p> Sequence<'p> {
-    fn new(policy: &'p mut dyn Policy, rows: &dyn Rows, limit: u32, scores: &mut Scores<'_>) -> Result<Self> {
+    fn new(
+        policy: &'p mut dyn Policy,
+        rows: &dyn Rows,
+        limit: u32,
+        scores: &mut Scores<'_>,
+    ) -> Result<Self> {
         let card = policy.card();
-        if card.lanes != Lanes::Sequence || card.needs.layers || card.needs.heads || card.needs.keys {
-            return Err(Error::usage(format!("policy `{}` needs more than the trace carries", card.name))
-                .help("record or import a trace with rows by layer or head and keys"));
+        if card.lanes != Lanes::Sequence || card.needs.layers || card.needs.heads || card.needs.keys
+        {
+            return Err(Error::usage(format!(
+                "policy `{}` needs more than the trace carries",
+                card.name
+            ))
+            .help("record or import a trace with rows by layer or head and keys"));
         }
         policy.begin(rows.prompt(), rows.column_sums());
         let mut placement = Placement::default();
@@ -145,7 +165,9 @@ impl<'p> Sequence<'p> {
         self.timeline.mass.push(self.placement.mass(row, total));
         if self.placement.any_degraded() {
             self.timeline.degraded.resize(step as usize, 0.0);
-            self.timeline.degraded.push(self.placement.degraded_mass(row));
+            self.timeline
+                .degraded
+                .push(self.placement.degraded_mass(row));
         }
         if self.score.is_none() && self.policy.card().needs.mean {
             self.show(row);
@@ -166,11 +188,14 @@ impl<'p> Sequence<'p> {
     fn show(&mut self, row: &[f32]) {
         let tiers = self.placement.tiers();
         if self.placement.all_live() {
-            return self.policy.observe(0, Row {
-                positions: None,
-                weights: row,
-                keys: None,
-            });
+            return self.policy.observe(
+                0,
+                Row {
+                    positions: None,
+                    weights: row,
+                    keys: None,
+                },
+            );
         }
         self.positions.clear();
         self.weights.clear();
@@ -180,11 +205,14 @@ impl<'p> Sequence<'p> {
                 self.weights.push(*weight);
             }
         }
-        self.policy.observe(0, Row {
-            positions: Some(&self.positions),
-            weights: &self.weights,
-            keys: None,
-        });
+        self.policy.observe(
+            0,
+            Row {
+                positions: Some(&self.positions),
+                weights: &self.weights,
+                keys: None,
+            },
+        );
     }
 
     fn decide(&mut self, step: u32, scores: &[Score]) -> Result<()> {

@@ -92,10 +92,14 @@ impl Placement {
     fn shift(&mut self, position: u32, to: Tier) -> Result<Tier> {
         let at = position as usize;
         let from = *self.tiers.get(at).ok_or_else(|| {
-            Error::internal(format!("a policy moved position {position}, which does not exist yet"))
+            Error::internal(format!(
+                "a policy moved position {position}, which does not exist yet"
+            ))
         })?;
         if from == Tier::T3 && to != Tier::T3 {
-            return Err(Error::internal(format!("a policy brought back position {position}, which was destroyed")));
+            return Err(Error::internal(format!(
+                "a policy brought back position {position}, which was destroyed"
+            )));
         }
         let (word, bit) = (at / 64, 1u64 << (at % 64));
         if from != Tier::T0 {
@@ -128,7 +132,11 @@ impl Placement {
                 _ => f64::from(runs(self.masks[tier - 1].iter().copied())),
             };
         }
-        interval.t0_pages = f64::from((0..self.words()).map(|w| pages(self.resident(w))).sum::<u32>());
+        interval.t0_pages = f64::from(
+            (0..self.words())
+                .map(|w| pages(self.resident(w)))
+                .sum::<u32>(),
+        );
     }
 
     fn words(&self) -> usize {

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::deploy::Deployment;
 use crate::hardware::Hardware;
+use crate::policy::PolicySpec;
 
 pub use keys::Verb;
 pub use settings::Settings;
@@ -41,8 +42,8 @@ pub struct Scenario {
     pub prompt: u32,
     /// Output tokens of each request [1..=16,777,216].
     pub output: u32,
-    /// Policy as asked, `NAME:key=value,...`; checked against the registry.
-    pub policy: String,
+    /// Where tokens live, every parameter resolved.
+    pub policy: PolicySpec,
     /// Whether all requests are at the same length at once.
     pub occupancy: Occupancy,
     /// Whether the requests re-tier in the same step.
@@ -111,7 +112,7 @@ pub enum TraceRef {
     None,
     /// The one in the binary.
     Embedded,
-    /// These files; request i uses file i mod n.
+    /// These files, or names of traces in the binary; request i uses file i mod n.
     Paths(Vec<PathBuf>),
 }
 

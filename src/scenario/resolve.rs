@@ -296,7 +296,7 @@ fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
             model.id
         ));
     }
-    let full = scenario.policy.split(':').next() == Some("full");
+    let full = scenario.policy.card().name == "full";
     if full && scenario.deployment.t1 != T1Mode::Stream || full && settings.asked("t1").is_some() {
         notes.push("policy full keeps everything in HBM: --t1 has no effect".into());
     }

@@ -3,38 +3,38 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::catalog;
+use crate::error::Result;
 use crate::hardware::{Hardware, Runtime};
 use crate::model::{KvFormat, Model, WeightFormat};
+use crate::policy::PolicySpec;
 
 pub(super) fn model(name: &str) -> Result<Arc<Model>> {
-    Err(Error::internal(format!("no catalog yet: model {name}")))
+    catalog::model(name).map(Arc::new)
 }
 
 pub(super) fn hardware(name: &str) -> Result<Arc<Hardware>> {
-    Err(Error::internal(format!("no catalog yet: hardware {name}")))
+    catalog::hardware(name).map(Arc::new)
 }
 
 pub(super) fn runtime(name: &str) -> Result<Arc<Runtime>> {
-    Err(Error::internal(format!("no catalog yet: runtime {name}")))
+    catalog::runtime(name).map(Arc::new)
 }
 
 pub(super) fn weights(text: &str) -> Result<WeightFormat> {
-    Err(Error::internal(format!("no formats yet: {text}")))
+    WeightFormat::parse(text)
 }
 
 pub(super) fn kv(text: &str) -> Result<KvFormat> {
-    Err(Error::internal(format!("no formats yet: {text}")))
+    KvFormat::parse(text)
 }
 
-pub(super) fn policy(text: &str) -> Result<String> {
-    Ok(text.to_string())
+pub(super) fn policy(text: &str) -> Result<PolicySpec> {
+    crate::policy::parse(text)
 }
 
-/// Prompt and rows of a trace file.
+/// Prompt and rows of a trace, by path or by the name of one in the binary.
 pub(super) fn lengths(path: &Path) -> Result<(u32, u32)> {
-    Err(Error::internal(format!(
-        "no traces yet: {}",
-        path.display()
-    )))
+    let reader = crate::trace::find(&path.to_string_lossy())?;
+    Ok((reader.prompt(), reader.rows()))
 }

@@ -108,7 +108,12 @@ pub(super) fn masked_sum(weights: &[f32], mask: &[u64]) -> f64 {
         // SAFETY: `word` has 64 weights: two blocks of 32.
         unsafe {
             masked_block(&mut acc, word.as_ptr(), bits as u32, &select);
-            masked_block(&mut acc, word.as_ptr().add(32), (bits >> 32) as u32, &select);
+            masked_block(
+                &mut acc,
+                word.as_ptr().add(32),
+                (bits >> 32) as u32,
+                &select,
+            );
         }
     }
     let mut acc = store32(&acc);

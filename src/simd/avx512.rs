@@ -89,7 +89,9 @@ pub(super) fn masked_sum(weights: &[f32], mask: &[u64]) -> f64 {
         }
         for i in 0..4 {
             // SAFETY: `word` has 64 weights: four registers of 16.
-            let w = unsafe { _mm512_maskz_loadu_ps((bits >> (16 * i)) as u16, word.as_ptr().add(16 * i)) };
+            let w = unsafe {
+                _mm512_maskz_loadu_ps((bits >> (16 * i)) as u16, word.as_ptr().add(16 * i))
+            };
             acc[i % 2] = _mm512_add_ps(acc[i % 2], w);
         }
     }

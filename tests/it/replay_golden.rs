@@ -25,7 +25,10 @@ impl Line<'_> {
 
     fn spec(&self) -> String {
         let f = &self.fields;
-        format!("four-tier:semantics={},hbm={},evict={},window={}", f[1], f[2], f[3], f[4])
+        format!(
+            "four-tier:semantics={},hbm={},evict={},window={}",
+            f[1], f[2], f[3], f[4]
+        )
     }
 }
 
@@ -56,12 +59,20 @@ fn figures(t: &Timeline) -> [f64; 10] {
 /// Replays all lines of one trace in one pass and compares.
 fn check(folder: &Path, name: &str, lines: &[&Line<'_>]) {
     let rows = Made::read(folder, name);
-    let specs: Vec<_> = lines.iter().map(|l| policy::parse(&l.spec()).unwrap()).collect();
+    let specs: Vec<_> = lines
+        .iter()
+        .map(|l| policy::parse(&l.spec()).unwrap())
+        .collect();
     for (line, timeline) in lines.iter().zip(replay::run(&rows, &specs).unwrap()) {
         for (i, got) in figures(&timeline).into_iter().enumerate() {
             let want = line.number(5 + i);
             let tolerance = if (2..5).contains(&i) { 1e-6 } else { 0.0 };
-            assert!((got - want).abs() <= tolerance, "{name} {} column {}: {got}, expected {want}", line.spec(), 5 + i);
+            assert!(
+                (got - want).abs() <= tolerance,
+                "{name} {} column {}: {got}, expected {want}",
+                line.spec(),
+                5 + i
+            );
         }
     }
 }

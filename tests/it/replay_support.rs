@@ -37,7 +37,9 @@ impl Rows for Made {
     }
 
     fn for_each(&self, limit: u32, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()> {
-        (0..).zip(self.rows.iter().take(limit as usize)).try_for_each(|(t, row)| f(t, row))
+        (0..)
+            .zip(self.rows.iter().take(limit as usize))
+            .try_for_each(|(t, row)| f(t, row))
     }
 }
 
@@ -45,10 +47,13 @@ impl Made {
     /// A raw pair `NAME.json` and `NAME.rows.f16`.
     pub(crate) fn read(folder: &Path, name: &str) -> Self {
         let header: serde_json::Value =
-            serde_json::from_slice(&fs::read(folder.join(format!("{name}.json"))).unwrap()).unwrap();
+            serde_json::from_slice(&fs::read(folder.join(format!("{name}.json"))).unwrap())
+                .unwrap();
         let prompt = u32::try_from(header["prompt_len"].as_u64().unwrap()).unwrap();
         let bytes = fs::read(folder.join(format!("{name}.rows.f16"))).unwrap();
-        let mut halves = bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+        let mut halves = bytes
+            .chunks_exact(2)
+            .map(|b| u16::from_le_bytes([b[0], b[1]]));
         let rows = (0..header["rows"].as_u64().unwrap() as usize)
             .map(|t| halves.by_ref().take(prompt as usize + t + 1).collect())
             .collect();
@@ -76,5 +81,9 @@ pub(crate) fn half(bits: u16) -> f64 {
         0 => fraction * 2f64.powi(-24),
         _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
     };
-    if bits >> 15 == 1 { -magnitude } else { magnitude }
+    if bits >> 15 == 1 {
+        -magnitude
+    } else {
+        magnitude
+    }
 }

@@ -83,7 +83,11 @@ impl FourTier {
             (best, Tier::T0),
         ] {
             let moved = part.iter().map(|(_, p)| *p);
-            wanted.extend(moved.filter(|p| view.tiers[*p as usize] != tier).map(|p| (p, tier)));
+            wanted.extend(
+                moved
+                    .filter(|p| view.tiers[*p as usize] != tier)
+                    .map(|p| (p, tier)),
+            );
         }
         wanted.sort_unstable_by_key(|(position, _)| *position);
     }
@@ -92,7 +96,11 @@ impl FourTier {
 /// Total order of scores as integers; negative zero counts as zero.
 fn key(score: f64) -> u64 {
     let bits = (score + 0.0).to_bits();
-    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
+    if bits >> 63 == 0 {
+        bits | 1 << 63
+    } else {
+        !bits
+    }
 }
 
 /// The `n` lowest and the others.
@@ -140,7 +148,10 @@ impl Policy for FourTier {
     }
 
     fn decide(&mut self, step: u32, view: &View<'_>, moves: &mut Moves) {
-        let Some(score) = view.score.filter(|_| (step + 1).is_multiple_of(self.params.interval)) else {
+        let Some(score) = view
+            .score
+            .filter(|_| (step + 1).is_multiple_of(self.params.interval))
+        else {
             return;
         };
         let length = u32::try_from(view.tiers.len()).unwrap_or(u32::MAX);

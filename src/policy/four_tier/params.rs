@@ -121,7 +121,17 @@ impl Default for Params {
 
 /// Keys in the order they are shown.
 pub const KEYS: &[&str] = &[
-    "hbm", "evict", "semantics", "window", "sinks", "interval", "score", "t2", "protect", "preset", "relative-to",
+    "hbm",
+    "evict",
+    "semantics",
+    "window",
+    "sinks",
+    "interval",
+    "score",
+    "t2",
+    "protect",
+    "preset",
+    "relative-to",
 ];
 
 const SEMANTICS: &[(&str, Semantics)] = &[
@@ -138,7 +148,10 @@ const RELATIVE_TO: &[(&str, ())] = &[("unprotected", ())];
 
 /// The word for a value of one of the tables above.
 fn word<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
-    table.iter().find(|(_, v)| v == value).map_or("", |(w, _)| w)
+    table
+        .iter()
+        .find(|(_, v)| v == value)
+        .map_or("", |(w, _)| w)
 }
 
 impl Params {
@@ -188,21 +201,61 @@ impl Params {
     pub fn list(&self) -> Vec<Param> {
         let param = |key, value, help| Param { key, value, help };
         let mut list = vec![
-            param("hbm", self.hbm.to_string(), "T0 budget: fit, a share of the unprotected live tokens (0.5), tokens a request (8640tok) or a size (32GiB) (default 0.5)"),
-            param("evict", self.evict.to_string(), "share destroyed, lowest first (default 0)"),
+            param(
+                "hbm",
+                self.hbm.to_string(),
+                "T0 budget: fit, a share of the unprotected live tokens (0.5), tokens a request (8640tok) or a size (32GiB) (default 0.5)",
+            ),
+            param(
+                "evict",
+                self.evict.to_string(),
+                "share destroyed, lowest first (default 0)",
+            ),
         ];
         if let Some(semantics) = &self.semantics {
             list.push(param("semantics", word(SEMANTICS, semantics).into(), "what `evict` is a share of: per-interval (compounds) or cumulative; must be named if evict > 0"));
         }
         list.extend([
-            param("window", self.window.to_string(), "latest tokens, protected (default 128)"),
-            param("sinks", self.sinks.to_string(), "first tokens after the prompt, protected (default 4)"),
-            param("interval", self.interval.to_string(), "steps between decisions (default 64)"),
-            param("score", self.score.to_string(), "cumulative, per-age, ema:LAMBDA or last (default cumulative)"),
-            param("t2", self.t2.to_string(), "share of the live candidates at reduced precision, lowest first (default 0)"),
-            param("protect", word(PROTECT, &self.protect).into(), "prompt, or sinks alone (default prompt)"),
-            param("preset", word(PRESET, &self.preset).into(), "algorithm, prototype or experiment (default algorithm)"),
-            param("relative-to", "unprotected".into(), "what the shares are of (only unprotected)"),
+            param(
+                "window",
+                self.window.to_string(),
+                "latest tokens, protected (default 128)",
+            ),
+            param(
+                "sinks",
+                self.sinks.to_string(),
+                "first tokens after the prompt, protected (default 4)",
+            ),
+            param(
+                "interval",
+                self.interval.to_string(),
+                "steps between decisions (default 64)",
+            ),
+            param(
+                "score",
+                self.score.to_string(),
+                "cumulative, per-age, ema:LAMBDA or last (default cumulative)",
+            ),
+            param(
+                "t2",
+                self.t2.to_string(),
+                "share of the live candidates at reduced precision, lowest first (default 0)",
+            ),
+            param(
+                "protect",
+                word(PROTECT, &self.protect).into(),
+                "prompt, or sinks alone (default prompt)",
+            ),
+            param(
+                "preset",
+                word(PRESET, &self.preset).into(),
+                "algorithm, prototype or experiment (default algorithm)",
+            ),
+            param(
+                "relative-to",
+                "unprotected".into(),
+                "what the shares are of (only unprotected)",
+            ),
         ]);
         list
     }
