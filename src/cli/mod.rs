@@ -45,7 +45,7 @@ struct Cli {
     /// No notes on stderr.
     #[arg(short, long, global = true)]
     quiet: bool,
-    /// More on stderr: what was resolved, how long it took.
+    /// More on stderr: how long it took.
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     verbose: bool,
     #[command(subcommand)]

@@ -19,4 +19,5 @@ mod replay_laws;
 mod replay_length;
 mod replay_simd;
 mod replay_support;
-mod report_look;
+mod report_pages;
+mod scenario_settings;
