@@ -8,6 +8,9 @@ use super::cells::{count, figure, interval, percent, rate, size, time, value as 
 use super::formulas::{Formula, OUTCOME, ROW};
 use super::page::{Grid, Page};
 
+/// Figures of a group that are listed.
+const SHOWN: usize = 40;
+
 /// A step into a JSON value.
 fn child<'a>(value: &'a Value, part: &str) -> Option<&'a Value> {
     match value {
@@ -16,14 +19,21 @@ fn child<'a>(value: &'a Value, part: &str) -> Option<&'a Value> {
     }
 }
 
-/// `rows[0].alternatives[2].fits` as parts; nothing if it is no path.
+/// `rows[0].alternatives[2].fits` as parts; none if it is no path.
 fn parts(key: &str) -> Vec<String> {
-    key.replace('[', ".")
-        .replace(']', "")
-        .split('.')
-        .filter(|p| !p.is_empty())
-        .map(String::from)
-        .collect()
+    let mut parts = Vec::new();
+    for segment in key.split('.') {
+        let (name, mut rest) = segment.split_at(segment.find('[').unwrap_or(segment.len()));
+        parts.push(name.to_string());
+        while let Some((index, more)) = rest.strip_prefix('[').and_then(|r| r.split_once(']')) {
+            parts.push(index.to_string());
+            rest = more;
+        }
+        if !rest.is_empty() || parts.iter().any(String::is_empty) {
+            return Vec::new();
+        }
+    }
+    parts
 }
 
 /// What a key names in a result.
@@ -103,8 +113,11 @@ fn members(page: &mut Page, group: &Value, key: &str) {
             format!("{key}.{n}")
         }
     };
-    page.text(format!("{} figures stand under this key:", names.len()));
-    page.facts(names.iter().take(40).map(|n| {
+    page.text(match names.len() {
+        n if n > SHOWN => format!("{n} figures stand under this key; the first {SHOWN}:"),
+        n => format!("{n} figures stand under this key:"),
+    });
+    page.facts(names.iter().take(SHOWN).map(|n| {
         let value = find(group, n).map_or_else(String::new, |v| shown(n, v));
         (dot(n), value)
     }));

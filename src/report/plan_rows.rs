@@ -70,7 +70,10 @@ pub(super) fn cards(page: &mut Page, plan: &Plan) {
             speed(row, "host-attention"),
             best.and_then(|name| find(row, name)).map_or_else(
                 || "nothing".into(),
-                |a| format!("{} ({})", a.label, speed(row, &a.name)),
+                |a| {
+                    let speed = figure(a.outcome.throughput.output_tokens_per_s);
+                    format!("{speed} {}", a.label)
+                },
             ),
         ]);
     }

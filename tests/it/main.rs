@@ -10,6 +10,8 @@ macro_rules! skip {
 }
 
 mod catalog;
+mod cli_hostile;
+mod cli_readme;
 mod layering;
 mod model_shapes;
 mod policy_four_tier;
