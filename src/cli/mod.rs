@@ -26,7 +26,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::error::{Cause, Error, Result};
 use out::Out;
 
-/// What a KV cache tiered over HBM, host memory and PCIe costs, saves and risks on your machine.
+/// What a KV cache kept partly outside GPU memory costs, saves and risks on your machine.
 #[derive(Debug, Parser)]
 #[command(
     name = "kvplan",

@@ -103,7 +103,7 @@ fn legend(plan: &Plan) -> String {
 pub(super) fn ways(page: &mut Page, plan: &Plan) {
     page.title("Every way to run it (output tokens/s)");
     for group in chunks(&plan.rows) {
-        page.grid(side_by_side(group, |row, name| speed(row, name)));
+        page.grid(side_by_side(group, speed));
     }
     let mut remarks: Vec<String> = Vec::new();
     for row in &plan.rows {

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::deploy::{Compact, Deployment, Layout, Overlap, T1Mode, WriteBack};
+use crate::deploy::{Compact, Deployment, Layout, Overlap, WriteBack};
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use crate::model::{Attention, Model};
@@ -311,7 +311,7 @@ fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
         notes.push("plan tries every T1 mode: --t1 has no effect on it".into());
     }
     let full = scenario.policy.card().name == "full";
-    if full && scenario.deployment.t1 != T1Mode::Stream || full && settings.asked("t1").is_some() {
+    if full && settings.asked("t1").is_some() {
         notes.push("policy full keeps everything in HBM: --t1 has no effect".into());
     }
     notes

@@ -115,7 +115,7 @@ fn a_card_is_one_row_with_every_figure() {
 fn what_does_not_fit_says_by_how_much_and_what_would() {
     let page = &pages()[2];
     assert!(
-        page.contains("Does not fit: 35.3 GiB of memory missing"),
+        page.contains("Does not fit: 35.3 GiB of HBM missing"),
         "{page}"
     );
     assert!(page.contains("--gpus 2: peak 109 GiB of 150 GiB"));

@@ -70,7 +70,7 @@ fn the_defaults_are_the_default_question() {
 #[test]
 fn a_flag_lies_over_the_file_and_the_file_over_the_default() {
     let mut settings = Settings::defaults(Verb::Simulate);
-    file::lay(source("batch = 3\nprompt = \"2k\"\n"), &mut settings).unwrap();
+    file::lay(&source("batch = 3\nprompt = \"2k\"\n"), &mut settings).unwrap();
     settings.set("batch", &["5".into()], Origin::Flag).unwrap();
     let s = resolve::scenario(&settings).unwrap();
     assert_eq!((s.batch, s.prompt, s.output), (5, 2000, 15_360));
@@ -109,7 +109,7 @@ fn a_plan_makes_a_row_of_every_card_and_count() {
 fn every_embedded_scenario_resolves_for_plan() {
     for (name, text) in file::EMBEDDED {
         let mut settings = Settings::defaults(Verb::Plan);
-        file::lay(source(text), &mut settings).unwrap();
+        file::lay(&source(text), &mut settings).unwrap();
         resolve::question(&settings).unwrap_or_else(|e| panic!("{name}: {e:?}"));
     }
 }
@@ -129,7 +129,7 @@ fn wrong_values_point_into_the_file() {
         ("gpus = 3", 7..8),
     ] {
         let mut settings = Settings::defaults(Verb::Simulate);
-        let error = file::lay(source(text), &mut settings)
+        let error = file::lay(&source(text), &mut settings)
             .and_then(|()| resolve::scenario(&settings))
             .unwrap_err();
         let place = error
@@ -147,7 +147,7 @@ fn wrong_values_point_into_the_file() {
 #[test]
 fn underscores_in_a_key_suggest_the_flag() {
     let mut settings = Settings::defaults(Verb::Simulate);
-    let error = file::lay(source("memory_fraction = 0.9"), &mut settings).unwrap_err();
+    let error = file::lay(&source("memory_fraction = 0.9"), &mut settings).unwrap_err();
     assert_eq!(
         error.help.as_deref(),
         Some("did you mean `memory-fraction`?")
@@ -281,7 +281,7 @@ proptest! {
             settings.set("trace", &trace, Origin::Flag).unwrap();
         }
         let mut again = Settings::defaults(Verb::Plan);
-        file::lay(source(&print::config(&settings)), &mut again).unwrap();
+        file::lay(&source(&print::config(&settings)), &mut again).unwrap();
         for key in KEYS {
             let texts = |s: &Settings| s.get(key.name).map(|g| g.texts.clone());
             prop_assert_eq!(texts(&settings), texts(&again), "{}", key.name);
@@ -292,7 +292,7 @@ proptest! {
     #[test]
     fn no_file_panics(text in "\\PC{0,60}|([a-z-]{1,9} ?= ?[\"\\[0-9a-z.,\\]-]{0,12}\n){0,4}") {
         let mut settings = Settings::defaults(Verb::Simulate);
-        if file::lay(source(&text), &mut settings).is_ok() {
+        if file::lay(&source(&text), &mut settings).is_ok() {
             let _ = resolve::scenario(&settings);
         }
     }
