@@ -1,1 +1,236 @@
-//! The HBM and DDR ledger of a deployment.
+//! The ledger of a deployment: what lies in HBM and in host memory, part by part, and how many tokens fit.
+//!
+//! What is modelled: weights in their format, KV by tier and layer rule, staging of T1, activations of a prefill chunk,
+//! the runtime's reserve, the desktop's reserve, pages. What is ignored: allocator fragmentation beyond the spare page
+//! of compaction. Peak, not mean: the parts are those at the instant of the peak and sum to it (law 3). All figures are
+//! over all GPUs of the deployment. Rival: "parameters x 2 plus a margin", which forgets staging, so that its "HBM
+//! saved" counts memory that the attention of every step still needs.
+
+use crate::deploy::{Compact, Deployment, T1Mode};
+use crate::model::Ffn;
+use crate::service::Prepared;
+use crate::units::Bytes;
+
+/// HBM in use at one instant [bytes].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Instant {
+    /// KV in T0, spare pages included.
+    pub kv_t0: f64,
+    /// Staging of T1.
+    pub staging: f64,
+}
+
+impl Instant {
+    /// Both parts.
+    pub fn total(self) -> f64 {
+        self.kv_t0 + self.staging
+    }
+}
+
+/// Tokens of all sequences by tier, and by windowed class.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Held {
+    /// Sequences running.
+    pub sequences: f64,
+    /// Tokens in T0, T1, T2 of layers without a window.
+    pub tiers: [f64; 3],
+    /// Tokens each class with a window keeps (index = class; 0 for classes without one).
+    pub windowed: Vec<f64>,
+}
+
+/// The fixed parts and the per-token prices of a deployment.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    /// Weights in HBM.
+    pub weights: Bytes,
+    /// Activations of a prefill chunk.
+    pub activation: Bytes,
+    /// Context, libraries, graphs.
+    pub reserve: Bytes,
+    /// What may be used.
+    pub capacity: Bytes,
+    /// Host memory that may be pinned.
+    pub ddr_capacity: Bytes,
+    /// KV bytes of a token over all unwindowed layers.
+    pub kv_token: f64,
+    /// The same in T2's format.
+    pub t2_token: f64,
+    /// KV bytes of a token and the window, of each windowed class (all its layers).
+    pub windowed: Vec<Option<(f64, u32)>>,
+    /// The largest layer's share of `kv_token`: what one staged layer holds of a T1 token.
+    pub layer_token: f64,
+    page: f64,
+    depth: f64,
+    t1: T1Mode,
+    spare_pages: f64,
+}
+
+impl Ledger {
+    /// The ledger of `prepared`'s deployment.
+    pub fn new(prepared: &Prepared) -> Self {
+        let d = &prepared.deployment;
+        let gpus = f64::from(d.gpus);
+        let full = |f: fn(&crate::service::Class) -> f64| -> f64 {
+            prepared
+                .classes
+                .iter()
+                .filter(|c| c.window.is_none())
+                .map(|c| f(c) * f64::from(c.count) * gpus)
+                .sum()
+        };
+        let usable = d.hardware.gpu.memory.get() - d.vram_reserve.as_f64();
+        Self {
+            weights: Bytes(d.model.weights_bytes(&d.weights).total()),
+            activation: activation(d),
+            reserve: reserve(d),
+            capacity: Bytes::ceil((gpus * usable.max(0.0) * d.memory_fraction).floor()),
+            ddr_capacity: Bytes::ceil(d.hardware.host.pinned_limit.get()),
+            kv_token: full(|c| c.kv_token),
+            t2_token: full(|c| c.t2_token),
+            windowed: prepared
+                .classes
+                .iter()
+                .map(|c| {
+                    c.window
+                        .map(|w| (c.kv_token * f64::from(c.count) * gpus, w))
+                })
+                .collect(),
+            layer_token: gpus
+                * prepared
+                    .classes
+                    .iter()
+                    .filter(|c| c.window.is_none())
+                    .map(|c| c.kv_token)
+                    .fold(0.0, f64::max),
+            page: f64::from(d.runtime.page_tokens),
+            depth: f64::from(d.depth).min(prepared.order.len() as f64),
+            t1: d.t1,
+            spare_pages: if d.compact == Compact::Retier {
+                1.0
+            } else {
+                0.0
+            },
+        }
+    }
+
+    /// HBM left for KV and staging; negative if the fixed parts alone do not fit.
+    pub fn pool(&self) -> f64 {
+        self.capacity.as_f64() - (self.weights + self.activation + self.reserve).as_f64()
+    }
+
+    /// KV bytes of one sequence of `tokens` with everything in HBM.
+    pub fn sequence_bytes(&self, tokens: f64) -> f64 {
+        let windowed: f64 = self
+            .windowed
+            .iter()
+            .flatten()
+            .map(|(b, w)| b * tokens.min(f64::from(*w)))
+            .sum();
+        self.kv_token * tokens + windowed
+    }
+
+    /// Tokens that each of `sequences` may reach with everything in HBM, at most `limit`.
+    pub fn holds(&self, sequences: u32, limit: u32) -> u32 {
+        let room = self.pool() / f64::from(sequences);
+        largest(limit, |tokens| {
+            self.sequence_bytes(f64::from(tokens)) <= room
+        })
+    }
+
+    /// KV bytes of the layers with a window, which always stay in HBM.
+    pub fn windowed_bytes(&self, held: &Held) -> f64 {
+        self.windowed
+            .iter()
+            .zip(&held.windowed)
+            .filter_map(|(c, n)| c.map(|(b, _)| b * n))
+            .sum()
+    }
+
+    /// HBM in use for KV and staging while `held` is live. `spilled` says that compaction is at work (its spare page a
+    /// sequence counts).
+    pub fn instant(&self, held: &Held, spilled: bool) -> Instant {
+        let spare = if spilled {
+            self.spare_pages * self.page * held.sequences * self.kv_token
+        } else {
+            0.0
+        };
+        Instant {
+            kv_t0: self.kv_token * held.tiers[0] + self.windowed_bytes(held) + spare,
+            staging: self.staging(held.tiers[1], held.tiers[2]),
+        }
+    }
+
+    /// Staging that `t1` and `t2` tokens need in HBM during a step: `depth` layers of what streams, T2 at its own size
+    /// and dequantised beside it; and the whole buffer of `staged`.
+    pub fn staging(&self, t1: f64, t2: f64) -> f64 {
+        let all = self.kv_token * t1 + self.t2_token * t2;
+        if all <= 0.0 {
+            return 0.0;
+        }
+        let layers = self.depth * self.layer_token * (t1 + t2 + t2 * self.t2_token / self.kv_token);
+        match self.t1 {
+            T1Mode::HostAttention => 0.0,
+            T1Mode::Stream => layers,
+            T1Mode::Staged(buffer) => {
+                let resident = buffer.map_or(all, |b| b.as_f64().min(all));
+                resident + layers * (all - resident) / all
+            }
+        }
+    }
+
+    /// Largest T0 budget a request (tokens after a decision) at which `peak(budget)` stays within the pool, between
+    /// `least` and `most`; none if even `least` does not fit. `peak` must not fall as the budget grows.
+    pub fn fit(&self, least: u32, most: u32, peak: impl Fn(u32) -> f64) -> Option<u32> {
+        let pool = self.pool();
+        (peak(least) <= pool).then(|| largest(most, |b| b <= least || peak(b) <= pool))
+    }
+}
+
+/// Largest n in 0..=limit with `holds(n)`, for a predicate that is true up to some point.
+fn largest(limit: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    let (mut low, mut high) = (0, limit);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if holds(middle) {
+            low = middle
+        } else {
+            high = middle - 1
+        }
+    }
+    low
+}
+
+/// Activations of one prefill chunk on every GPU: residual and inner rows of the widest layer, 16 bit.
+fn activation(d: &Deployment) -> Bytes {
+    let gpus = f64::from(d.gpus);
+    let widest = d
+        .model
+        .layers
+        .iter()
+        .map(|l| inner_width(l.ffn))
+        .fold(0.0, f64::max);
+    let row = 2.0 * (f64::from(d.model.hidden) + 2.0 * widest / gpus);
+    Bytes::ceil(gpus * d.runtime.activation_factor.get() * d.runtime.batched_tokens.get() * row)
+}
+
+/// Inner width a token occupies in a feed-forward: all experts it uses.
+fn inner_width(ffn: Ffn) -> f64 {
+    match ffn {
+        Ffn::Dense { intermediate } => f64::from(intermediate),
+        Ffn::Experts {
+            active,
+            shared,
+            intermediate,
+            ..
+        } => f64::from(active + shared) * f64::from(intermediate),
+    }
+}
+
+fn reserve(d: &Deployment) -> Bytes {
+    let each = if d.gpus > 1 {
+        &d.runtime.reserve_multi_gpu
+    } else {
+        &d.runtime.reserve
+    };
+    Bytes::ceil(f64::from(d.gpus) * each.get())
+}

@@ -3,6 +3,28 @@
 //! Percentiles are nearest-rank: the smallest sample that at least that share of the samples does not exceed. A p99 is
 //! then always a value that occurred (the step it names can be looked at), at the price of jumps for few samples;
 //! interpolating estimators invent values between two regimes, which is just where a tail is read.
+//!
+//! Random numbers: one ChaCha stream a purpose. ChaCha's output is fixed by definition, so seeds stay valid across
+//! versions, and one draw more here never shifts the draws there.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+/// What a random stream is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Purpose {
+    /// How far along staggered requests are.
+    Phases = 1,
+    /// Re-tier offsets of sequences.
+    Retier = 2,
+}
+
+/// The stream of `seed` for `purpose`.
+pub fn stream(seed: u64, purpose: Purpose) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(purpose as u64);
+    rng
+}
 
 /// Mean of the samples; 0 of none.
 pub fn mean(samples: impl IntoIterator<Item = f64>) -> f64 {

@@ -62,9 +62,29 @@ pub struct Timeline {
     pub synthetic_from: Option<u32>,
     /// Decisions taken, empty ones included: floor(steps / interval).
     pub retiers: u32,
+    /// First positions that the policy never moves (prompt and sinks): they are not copied to the host.
+    pub never_moves: u32,
 }
 
 impl Timeline {
+    /// Whether any token ever leaves T0 for the host.
+    pub fn spills(&self) -> bool {
+        self.spills_from().is_some()
+    }
+
+    /// First step at which a token lies in T1 or T2.
+    pub fn spills_from(&self) -> Option<u32> {
+        self.intervals
+            .iter()
+            .find(|i| i.tokens[1] + i.tokens[2] > 0.0)
+            .map(|i| i.first_step)
+    }
+
+    /// Whether any token is ever destroyed.
+    pub fn destroys(&self) -> bool {
+        self.intervals.last().is_some_and(|i| i.tokens[3] > 0.0)
+    }
+
     /// Index of the interval that holds at `step`.
     pub fn interval_at(&self, step: u32) -> usize {
         self.intervals

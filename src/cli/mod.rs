@@ -125,7 +125,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::List(args) => done(list::run(args, out)),
         Command::Show(args) => done(show::run(args, out)),
         Command::Explain(args) => done(explain::run(args, out)),
-        Command::Plot(args) => done(plot::run(args, out)),
+        Command::Plot(args) => plot::run(args, out),
         Command::Trace { command } => done(trace::run(command, out)),
         Command::Schema(args) => done(schema::run(args, out)),
     }

@@ -93,9 +93,16 @@ impl Out {
     /// # Errors
     /// The disk is full and the like (exit 2).
     pub fn result(&mut self, text: &str) -> Result<()> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Writes a result that is not text.
+    ///
+    /// # Errors
+    /// As [`Out::result`].
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         let what = self.shown();
-        self.write_all(text.as_bytes())
-            .map_err(|e| write_failed(&what, &e))
+        self.write_all(bytes).map_err(|e| write_failed(&what, &e))
     }
 
     /// Flushes, and moves a file into its place.

@@ -1,1 +1,57 @@
-//! The step and the batch.
+//! Runs requests through a deployment: events between steps, a recursion over layers within one.
+//!
+//! What is modelled: continuous batching first-come first-served, admission and preemption by KV pages (the latest
+//! request is preempted and recomputed), the step of `step`, re-tier bursts, peak memory step by step. What is ignored:
+//! decode steps that share a chunk with another request's prefill (prefill stalls the batch instead). The engine sees
+//! only timelines: never a trace, a score or a policy. Time is integer picoseconds; two runs are equal to the bit.
+//! Rival: a formula per step (max of compute and transfer), 2-48 % off where both matter.
+
+pub mod audit;
+mod batch;
+mod event;
+mod pipeline;
+mod queue;
+mod running;
+mod step;
+
+pub use batch::{Engine, Job, Peak, Run, Setup};
+pub use event::Event;
+pub use pipeline::{LayerTimes, Passed, Pipeline};
+pub use queue::EventQueue;
+pub use step::{Burst, StepTimes, Stepper};
+
+use crate::error::Result;
+use crate::memory::{Held, Instant};
+
+/// One step as a fact, told to observers.
+#[derive(Clone, Copy, Debug)]
+pub struct StepFact<'a> {
+    /// Times and bytes.
+    pub times: &'a StepTimes,
+    /// Who and what was live.
+    pub held: &'a Held,
+    /// Tokens destroyed so far, over the running sequences.
+    pub destroyed: f64,
+    /// Tokens appended so far, over the running sequences.
+    pub appended: f64,
+    /// HBM in use for KV and staging.
+    pub instant: Instant,
+}
+
+/// Watches a run without touching it.
+pub trait Observer {
+    /// After each step.
+    ///
+    /// # Errors
+    /// Internal, if a law is broken: the run stops.
+    fn step(&mut self, fact: &StepFact<'_>) -> Result<()>;
+}
+
+/// Watches nothing.
+pub struct Unwatched;
+
+impl Observer for Unwatched {
+    fn step(&mut self, _: &StepFact<'_>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -155,6 +155,14 @@ impl Model {
         layers + self.vocab_matrix() + u64::from(self.hidden)
     }
 
+    /// `owner/name` under which the weights are published, where an alias says so; else the name.
+    pub fn repository(&self) -> &str {
+        self.aliases
+            .iter()
+            .find(|a| a.contains('/'))
+            .map_or(&self.name, String::as_str)
+    }
+
     /// Elements of the vocabulary matrix.
     pub fn vocab_matrix(&self) -> u64 {
         u64::from(self.vocab) * u64::from(self.hidden)

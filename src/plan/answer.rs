@@ -75,6 +75,8 @@ pub struct Row {
     pub breakeven_best_bytes_per_s: Option<f64>,
     /// Every way to run it, in a fixed order.
     pub alternatives: Vec<Alternative>,
+    /// Parameters at which `pays` turns round, and how far that is from the value used.
+    pub flips_if: Vec<String>,
     /// The verdict of this row.
     pub verdict: RowVerdict,
 }

@@ -190,6 +190,27 @@ impl PolicySpec {
         }
     }
 
+    /// Fewest T0 tokens a request can be brought down to: what the policy protects [tokens].
+    pub fn least_hbm_tokens(&self, prompt: u32) -> u32 {
+        match self.kind {
+            Kind::FourTier(p) | Kind::Oracle(p) => {
+                self.never_moves(prompt).saturating_add(p.window)
+            }
+            Kind::Full | Kind::StreamingLlm(_) => 0,
+        }
+    }
+
+    /// First positions of a sequence that never leave T0: the prompt where it is protected, and the sinks [tokens].
+    pub fn never_moves(&self, prompt: u32) -> u32 {
+        match self.kind {
+            Kind::FourTier(p) | Kind::Oracle(p) => match p.protect {
+                four_tier::Protect::Prompt => prompt.saturating_add(p.sinks),
+                four_tier::Protect::Sinks => 0,
+            },
+            Kind::Full | Kind::StreamingLlm(_) => prompt,
+        }
+    }
+
     /// Steps between decisions; `None` if it decides at every step or never.
     pub fn interval(&self) -> Option<u32> {
         match self.kind {

@@ -19,7 +19,11 @@ mod placement;
 pub mod quality;
 //mod shape;
 
-//pub use extend::extended;
+/// TEMP
+pub fn extended(_r: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result<Timeline> {
+    by_length(spec, prompt, output)
+}
+
 pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;

@@ -15,6 +15,7 @@ pub mod outcome;
 pub mod page;
 pub mod plan;
 mod plan_rows;
+pub mod plot;
 pub mod table;
 
 /// How a terminal page is dressed.

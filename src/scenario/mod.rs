@@ -26,7 +26,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::deploy::Deployment;
 use crate::hardware::Hardware;
-use crate::policy::PolicySpec;
 
 pub use keys::Verb;
 pub use settings::Settings;
@@ -42,8 +41,8 @@ pub struct Scenario {
     pub prompt: u32,
     /// Output tokens of each request [1..=16,777,216].
     pub output: u32,
-    /// Where tokens live, every parameter resolved.
-    pub policy: PolicySpec,
+    /// Policy as asked, `NAME:key=value,...`; it is known to parse.
+    pub policy: String,
     /// Whether all requests are at the same length at once.
     pub occupancy: Occupancy,
     /// Whether the requests re-tier in the same step.

@@ -66,7 +66,7 @@ fn asked(settings: &Settings, base: &Scenario, cards: &[Card]) -> Vec<Asked> {
         "hardware" => ids.join(", "),
         "weights" => base.deployment.weights.to_string(),
         "kv" => base.deployment.kv.to_string(),
-        "policy" => base.policy.to_string(),
+        "policy" => world::policy_in_full(&base.policy),
         "prompt" => base.prompt.to_string(),
         "output" => base.output.to_string(),
         "batch" => base.batch.to_string(),
@@ -310,7 +310,7 @@ fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
     if settings.verb == Verb::Plan && settings.asked("t1").is_some() {
         notes.push("plan tries every T1 mode: --t1 has no effect on it".into());
     }
-    let full = scenario.policy.card().name == "full";
+    let full = scenario.policy.split(':').next() == Some("full");
     if full && settings.asked("t1").is_some() {
         notes.push("policy full keeps everything in HBM: --t1 has no effect".into());
     }

@@ -7,7 +7,6 @@ use crate::catalog;
 use crate::error::Result;
 use crate::hardware::{Hardware, Runtime};
 use crate::model::{KvFormat, Model, WeightFormat};
-use crate::policy::PolicySpec;
 
 pub(super) fn model(name: &str) -> Result<Arc<Model>> {
     catalog::model(name).map(Arc::new)
@@ -29,8 +28,15 @@ pub(super) fn kv(text: &str) -> Result<KvFormat> {
     KvFormat::parse(text)
 }
 
-pub(super) fn policy(text: &str) -> Result<PolicySpec> {
-    crate::policy::parse(text)
+/// Checks a policy; its text stays as asked, since `hbm=fit` is resolved against memory later.
+pub(super) fn policy(text: &str) -> Result<String> {
+    crate::policy::parse(text)?;
+    Ok(text.to_string())
+}
+
+/// A policy that is known to parse, with every parameter spelt out.
+pub(super) fn policy_in_full(text: &str) -> String {
+    crate::policy::parse(text).map_or_else(|_| text.to_string(), |spec| spec.to_string())
 }
 
 /// Prompt and rows of a trace, by path or by the name of one in the binary.

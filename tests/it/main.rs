@@ -12,6 +12,8 @@ macro_rules! skip {
 mod catalog;
 mod cli_hostile;
 mod cli_readme;
+mod engine_pipeline;
+mod hand;
 mod layering;
 mod model_shapes;
 mod policy_four_tier;

@@ -1,0 +1,502 @@
+//! The running batch: who is admitted, who is preempted, what each step holds and costs.
+//!
+//! Preemption is vLLM's: requests run in arrival order; when the next step's pages do not fit, the latest running
+//! request loses all its KV and goes to the head of the waiting line; it comes back once its whole context fits and its
+//! KV is computed again, which stalls the batch for the length of that prefill.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::running::{RunningSet, Totals, charge};
+use super::{Burst, Event, EventQueue, Observer, StepFact, StepTimes, Stepper};
+use crate::deploy::{Compact, WriteBack};
+use crate::error::{Error, Result};
+use crate::memory::{Held, Instant, Ledger};
+use crate::service::Prepared;
+use crate::timeline::Timeline;
+use crate::units::Ps;
+use crate::workload::Request;
+
+/// A request and where its tokens live.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Lengths and arrival.
+    pub request: Request,
+    /// Its placement, shared.
+    pub timeline: Arc<Timeline>,
+    /// Steps by which its re-tier costs come later than the first sequence's.
+    pub phase: u32,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    /// Laws.
+    pub prepared: &'a Prepared,
+    /// Memory prices.
+    pub ledger: &'a Ledger,
+    /// Requests, in arrival order.
+    pub jobs: Vec<Job>,
+    /// Sequences that may run together.
+    pub max_running: u32,
+    /// Whether KV is paged against the pool, preempting when it runs out; else everything given runs.
+    pub paged: bool,
+    /// Whether a request that ends is replaced by a fresh one, until as many tokens were made as the jobs ask for.
+    pub respawn: bool,
+}
+
+/// HBM and host memory at their largest.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Peak {
+    /// KV and staging at the HBM peak.
+    pub hbm: Instant,
+    /// Destroyed tokens' bytes at that instant.
+    pub destroyed: f64,
+    /// KV if nothing were moved or destroyed, at its largest.
+    pub full: f64,
+    /// Host memory at its largest.
+    pub ddr: f64,
+    /// T1 and T2 bytes that took part in one step, at most.
+    pub t1: f64,
+}
+
+/// What a run found.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// Each decode step's time, gap included, prefill excluded.
+    pub steps: Vec<Ps>,
+    /// Output tokens made.
+    pub tokens: u64,
+    /// From the start to the last token.
+    pub makespan: Ps,
+    /// First prefill of every request.
+    pub prefill: Ps,
+    /// Prefill again after preemption.
+    pub recompute: Ps,
+    /// Mean over requests of decode time over output tokens [s].
+    pub tpot_mean: f64,
+    /// Tokens per second of the last step.
+    pub at_end: f64,
+    /// Preemptions.
+    pub preemptions: u64,
+    /// Memory.
+    pub peak: Peak,
+    /// Sums over steps.
+    pub sums: Sums,
+    /// Events handled.
+    pub events: u64,
+}
+
+impl Run {
+    /// This run, then `next` after it, as rounds of a smaller batch follow each other.
+    pub fn then(&mut self, next: &Self) {
+        let requests = |r: &Self| r.tokens as f64;
+        let weighted = self.tpot_mean * requests(self) + next.tpot_mean * requests(next);
+        self.tpot_mean = weighted / (requests(self) + requests(next)).max(1.0);
+        self.steps.extend(&next.steps);
+        self.tokens += next.tokens;
+        self.makespan += next.makespan;
+        self.prefill += next.prefill;
+        self.recompute += next.recompute;
+        self.at_end = next.at_end;
+        self.preemptions += next.preemptions;
+        self.events += next.events;
+        self.sums.join(&next.sums);
+        self.peak.join(&next.peak);
+    }
+}
+
+impl Peak {
+    fn join(&mut self, next: &Self) {
+        if next.hbm.total() > self.hbm.total() {
+            (self.hbm, self.destroyed) = (next.hbm, next.destroyed);
+        }
+        self.full = self.full.max(next.full);
+        self.ddr = self.ddr.max(next.ddr);
+        self.t1 = self.t1.max(next.t1);
+    }
+}
+
+/// Sums over steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// Bytes host to device.
+    pub h2d_bytes: f64,
+    /// Bytes device to host.
+    pub d2h_bytes: f64,
+    /// Link busy, host to device.
+    pub h2d_busy: Ps,
+    /// GPU waiting for transfers.
+    pub exposed: Ps,
+    /// GPU waiting for the host.
+    pub exposed_host: Ps,
+    /// Re-tier work.
+    pub retier: Ps,
+    /// CPU gaps.
+    pub gap: Ps,
+    /// Attention over HBM [s].
+    pub attention_s: f64,
+    /// Linear layers and head [s].
+    pub linear_s: f64,
+    /// Norms and launches [s].
+    pub other_s: f64,
+    /// All-reduce [s].
+    pub collective_s: f64,
+}
+
+/// The engine of one run.
+pub struct Engine<'a> {
+    setup: Setup<'a>,
+    stepper: Stepper<'a>,
+    queue: EventQueue,
+    waiting: VecDeque<(u32, u32, bool)>,
+    running: RunningSet,
+    held: Held,
+    ring: Vec<Burst>,
+    ring_at: usize,
+    idle: bool,
+    /// When each job's decoding began; a preempted one keeps its first beginning.
+    began: Vec<Option<Ps>>,
+    wanted: u64,
+    finished: u64,
+    tpot_sum: f64,
+    out: Run,
+}
+
+/// Longest deferral of a re-tier's costs [steps].
+const RING: usize = 1024;
+
+impl<'a> Engine<'a> {
+    /// An engine with its jobs still to arrive.
+    ///
+    /// # Errors
+    /// Usage, if a timeline is shorter than its request or a paged request can never fit.
+    pub fn new(setup: Setup<'a>) -> Result<Self> {
+        for job in &setup.jobs {
+            check(job, &setup)?;
+        }
+        let windowed = vec![0.0; setup.prepared.classes.len()];
+        Ok(Self {
+            stepper: Stepper::new(setup.prepared),
+            queue: EventQueue::default(),
+            waiting: VecDeque::new(),
+            running: RunningSet::default(),
+            held: Held {
+                windowed,
+                ..Held::default()
+            },
+            ring: vec![Burst::default(); RING],
+            ring_at: 0,
+            idle: true,
+            began: vec![None; setup.jobs.len()],
+            wanted: setup.jobs.iter().map(|j| u64::from(j.request.output)).sum(),
+            finished: 0,
+            tpot_sum: 0.0,
+            out: Run::default(),
+            setup,
+        })
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// Internal, if `observer` finds a law broken.
+    pub fn run(mut self, observer: &mut dyn Observer) -> Result<Run> {
+        for (i, job) in (0u32..).zip(&self.setup.jobs) {
+            self.queue.schedule(job.request.arrival, Event::Arrive(i))?;
+        }
+        while let Some((now, event)) = self.queue.pop() {
+            if let Some((at, next)) = self.handle(now, event, observer)? {
+                self.queue.schedule(at, next)?;
+            }
+            self.out.events += 1;
+        }
+        self.out.tpot_mean = self.tpot_sum / self.finished.max(1) as f64;
+        Ok(self.out)
+    }
+
+    /// Handles one event; returns what it schedules.
+    fn handle(
+        &mut self,
+        now: Ps,
+        event: Event,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<(Ps, Event)>> {
+        match event {
+            Event::Arrive(job) => {
+                let generated = self.setup.jobs[job as usize].request.generated;
+                self.waiting.push_back((job, generated, false));
+                let begin = std::mem::take(&mut self.idle);
+                Ok(begin.then_some((now, Event::StepBegin)))
+            }
+            Event::StepBegin => {
+                let start = self.turn(now);
+                if self.running.len() == 0 {
+                    self.idle = true;
+                    return Ok(None);
+                }
+                let end = self.steps(start, observer)?;
+                Ok((!self.over()).then_some((end, Event::StepBegin)))
+            }
+        }
+    }
+
+    /// Who runs from `now` on; returns when their prefill is done.
+    fn turn(&mut self, now: Ps) -> Ps {
+        self.preempt();
+        let start = self.admit(now);
+        self.running.settle(&self.setup.jobs, self.page());
+        start
+    }
+
+    /// Steps from `start` on until somebody changes; returns the end of the last. Quiet steps need no event of their own:
+    /// only an arrival could come between, and it would find nobody admitted before the next change anyway unless the
+    /// batch has room, so with requests still to arrive every step is a turn.
+    fn steps(&mut self, start: Ps, observer: &mut dyn Observer) -> Result<Ps> {
+        let mut end = self.step(start, observer)?;
+        while !self.running.advance() {
+            if !self.queue.is_empty() || self.over() {
+                break;
+            }
+            self.out.events += 1;
+            end = self.step(end, observer)?;
+        }
+        self.sync(end);
+        Ok(end)
+    }
+
+    /// Whether a steady state was watched for long enough.
+    fn over(&self) -> bool {
+        self.setup.respawn && self.out.tokens >= self.wanted
+    }
+
+    /// Page size, where pages matter.
+    fn page(&self) -> Option<u32> {
+        self.setup
+            .paged
+            .then(|| self.setup.prepared.deployment.runtime.page_tokens.max(1))
+    }
+
+    /// Bytes of the pages of the coming step.
+    fn used(&self) -> f64 {
+        self.running
+            .list()
+            .iter()
+            .map(|r| self.pages(r.job, r.done))
+            .sum()
+    }
+
+    /// Preempts the latest running requests until the pages of the next step fit.
+    fn preempt(&mut self) {
+        if !self.setup.paged {
+            return;
+        }
+        let pool = self.setup.ledger.pool();
+        let mut used = self.used();
+        while used > pool && self.running.len() > 1 {
+            let Some(last) = self.running.pop() else {
+                break;
+            };
+            used -= self.pages(last.job, last.done);
+            self.waiting.push_front((last.job, last.done, true));
+            self.out.preemptions += 1;
+        }
+    }
+
+    /// Bytes of the pages that `job` needs for the step after `done` ones.
+    fn pages(&self, job: u32, done: u32) -> f64 {
+        let page = self.setup.prepared.deployment.runtime.page_tokens.max(1);
+        let tokens = self.setup.jobs[job as usize].request.prompt + done + 1;
+        self.setup
+            .ledger
+            .sequence_bytes(f64::from(tokens.div_ceil(page) * page))
+    }
+
+    /// Admits waiting requests in order while they fit; returns when their prefill is done.
+    fn admit(&mut self, now: Ps) -> Ps {
+        let mut used = if self.setup.paged { self.used() } else { 0.0 };
+        let (mut fresh, mut again) = (Vec::new(), Vec::new());
+        while let Some(&(job, done, preempted)) = self.waiting.front() {
+            let need = if self.setup.paged {
+                self.pages(job, done)
+            } else {
+                0.0
+            };
+            let full = self.running.len() >= self.setup.max_running as usize;
+            if full || self.setup.paged && used + need > self.setup.ledger.pool() {
+                break;
+            }
+            used += need;
+            self.waiting.pop_front();
+            let prompt = self.setup.jobs[job as usize].request.prompt;
+            if preempted { &mut again } else { &mut fresh }.push((0, prompt + done));
+            self.running
+                .join(job, done, &self.setup.jobs, !self.setup.respawn);
+        }
+        self.prefill(now, &fresh, &again)
+    }
+
+    /// Prefills the newly admitted; returns when decoding may go on.
+    fn prefill(&mut self, now: Ps, fresh: &[(u32, u32)], again: &[(u32, u32)]) -> Ps {
+        if fresh.is_empty() && again.is_empty() {
+            return now;
+        }
+        let first = Ps::from_secs(self.setup.prepared.prefill(fresh));
+        let recompute = Ps::from_secs(self.setup.prepared.prefill(again));
+        self.out.prefill += first;
+        self.out.recompute += recompute;
+        let start = now + first + recompute;
+        for r in self.running.list() {
+            self.began[r.job as usize].get_or_insert(start);
+        }
+        start
+    }
+
+    /// One step that begins at `start`; returns its end.
+    fn step(&mut self, start: Ps, observer: &mut dyn Observer) -> Result<Ps> {
+        let burst = std::mem::take(&mut self.ring[self.ring_at]);
+        self.ring_at = (self.ring_at + 1) % RING;
+        self.running.hold(
+            &mut self.held,
+            &self.setup.prepared.classes,
+            &self.setup.jobs,
+        );
+        let m = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
+        let totals = *self.running.totals();
+        let times = self
+            .stepper
+            .step(start, m, &self.held, &burst, totals.spilling);
+        let instant = self.account(&times, &totals);
+        let (destroyed, appended) = (totals.tiers[3], totals.length);
+        observer.step(&StepFact {
+            times: &times,
+            held: &self.held,
+            destroyed,
+            appended,
+            instant,
+        })?;
+        self.out.steps.push(times.end - start);
+        self.out.tokens += u64::from(m);
+        self.out.makespan = times.end;
+        Ok(times.end)
+    }
+
+    /// Adds the step to the sums and the peaks.
+    fn account(&mut self, times: &StepTimes, totals: &Totals) -> Instant {
+        let ledger = self.setup.ledger;
+        let instant = ledger.instant(&self.held, totals.spilling > 0.0);
+        let peak = &mut self.out.peak;
+        if instant.total() > peak.hbm.total() {
+            peak.hbm = instant;
+            peak.destroyed = ledger.kv_token * totals.tiers[3];
+        }
+        // Host memory: T1 and T2, and with write-through T0's copies of what may move.
+        let copied = if self.setup.prepared.deployment.write_back == WriteBack::Through {
+            totals.copied
+        } else {
+            0.0
+        };
+        let ddr = ledger.kv_token * (totals.tiers[1] + copied.max(0.0))
+            + ledger.t2_token * totals.tiers[2];
+        peak.full = peak
+            .full
+            .max(ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held));
+        peak.ddr = peak.ddr.max(ddr);
+        peak.t1 = peak.t1.max(times.t1_bytes);
+        self.out
+            .sums
+            .add(times, self.stepper.cost(), self.setup.prepared);
+        instant
+    }
+
+    /// Brings everybody up to date at `end`: decisions that now hold, and who is done.
+    fn sync(&mut self, end: Ps) {
+        let compact = self.setup.prepared.deployment.compact == Compact::Retier;
+        let (ring, ring_at) = (&mut self.ring, self.ring_at);
+        self.running.sync(&self.setup.jobs, |job, next| {
+            charge(
+                &mut ring[(ring_at + job.phase as usize) % RING],
+                next,
+                job,
+                compact,
+            );
+        });
+        let m = self.running.len() as f64;
+        let done = self.running.take_done(&self.setup.jobs);
+        if !done.is_empty() {
+            self.out.at_end = m / self.out.steps.last().map_or(f64::INFINITY, |s| s.secs());
+        }
+        for r in done {
+            self.finish(r.job, end);
+        }
+    }
+
+    fn finish(&mut self, job: u32, end: Ps) {
+        let request = self.setup.jobs[job as usize].request;
+        let steps = f64::from(request.output - request.generated.min(request.output - 1));
+        let began = self.began[job as usize].take().unwrap_or(Ps::ZERO);
+        self.tpot_sum += end.saturating_sub(began).secs() / steps;
+        self.finished += 1;
+        if self.setup.respawn {
+            self.waiting.push_back((job, 0, false));
+        }
+    }
+}
+
+impl Sums {
+    fn join(&mut self, next: &Self) {
+        self.h2d_bytes += next.h2d_bytes;
+        self.d2h_bytes += next.d2h_bytes;
+        self.h2d_busy += next.h2d_busy;
+        self.exposed += next.exposed;
+        self.exposed_host += next.exposed_host;
+        self.retier += next.retier;
+        self.gap += next.gap;
+        self.attention_s += next.attention_s;
+        self.linear_s += next.linear_s;
+        self.other_s += next.other_s;
+        self.collective_s += next.collective_s;
+    }
+
+    fn add(&mut self, t: &StepTimes, cost: &crate::service::BatchCost, prepared: &Prepared) {
+        self.h2d_bytes += t.h2d_bytes;
+        self.d2h_bytes += t.d2h_bytes;
+        self.h2d_busy += t.h2d_busy;
+        self.exposed += t.exposed;
+        self.exposed_host += t.exposed_host;
+        self.retier += t.retier;
+        self.gap += t.gap;
+        self.attention_s += t.attention_s;
+        self.linear_s += cost.head;
+        for (i, class) in prepared.classes.iter().enumerate() {
+            let n = f64::from(class.count);
+            self.linear_s += n * cost.linear[i];
+            self.other_s += n * cost.other[i];
+            self.collective_s += n * cost.collective[i];
+        }
+    }
+}
+
+/// Refuses a job that could never run.
+fn check(job: &Job, setup: &Setup<'_>) -> Result<()> {
+    if job.timeline.steps < job.request.output {
+        return Err(Error::internal(format!(
+            "a timeline of {} steps for a request of {}",
+            job.timeline.steps, job.request.output
+        )));
+    }
+    if job.phase as usize >= RING {
+        return Err(Error::usage(format!(
+            "a re-tier phase of {} steps is over the limit of {RING}",
+            job.phase
+        )));
+    }
+    let longest = f64::from(job.request.prompt + job.request.output);
+    if setup.paged && setup.ledger.sequence_bytes(longest) > setup.ledger.pool() {
+        return Err(Error::new(
+            crate::error::Cause::Infeasible,
+            "the engine cannot hold one request at its full length",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! The sequences that run together, summed once and then kept up to date.
+//!
+//! Between two changes (a decision, an end, a full page) every sequence only appends one T0 token a step, so the sums
+//! move by the batch size and no sequence is touched: a quiet step costs the same at batch 8 and at batch 800. Each
+//! sequence is brought up to date (`sync`) only when one of them changes.
+
+use super::{Burst, Job};
+use crate::memory::Held;
+use crate::service::Class;
+use crate::timeline::Interval;
+
+/// One running sequence, as of the last sync.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// Its job.
+    pub job: u32,
+    /// Decode steps done.
+    pub done: u32,
+    /// Interval of its timeline that holds.
+    at: usize,
+    /// Tokens in T0..T3 for the coming step.
+    tiers: [f64; 4],
+    spills: bool,
+}
+
+/// Sums over the running sequences for the coming step [tokens].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// In T0..T3.
+    pub tiers: [f64; 4],
+    /// Positions, destroyed ones included.
+    pub length: f64,
+    /// Sequences that ever spill.
+    pub spilling: f64,
+    /// Their T0 tokens less those that never move.
+    pub copied: f64,
+}
+
+/// The running sequences, in the order in which they would be kept.
+#[derive(Clone, Debug, Default)]
+pub struct RunningSet {
+    list: Vec<Running>,
+    totals: Totals,
+    /// Steps since the last sync.
+    since: u32,
+    /// Steps from the last sync to the next change.
+    quiet: u32,
+}
+
+impl RunningSet {
+    /// Sequences.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Sums for the coming step.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Sequences as of the last sync (call [`RunningSet::sync`] first).
+    pub fn list(&self) -> &[Running] {
+        &self.list
+    }
+
+    /// Adds a sequence that has done `done` steps, at the end or in job order. Call [`RunningSet::settle`] after.
+    pub fn join(&mut self, job: u32, done: u32, jobs: &[Job], in_order: bool) {
+        let timeline = &jobs[job as usize].timeline;
+        let at = timeline.interval_at(done);
+        let running = Running {
+            job,
+            done,
+            at,
+            tiers: timeline.tokens_at(done),
+            spills: timeline.spills(),
+        };
+        let place = if in_order {
+            self.list.partition_point(|r| r.job < job)
+        } else {
+            self.list.len()
+        };
+        self.list.insert(place, running);
+    }
+
+    /// Removes the last sequence. Call [`RunningSet::settle`] after.
+    pub fn pop(&mut self) -> Option<Running> {
+        self.list.pop()
+    }
+
+    /// Removes and returns the sequences that are done. Call [`RunningSet::settle`] after.
+    pub fn take_done(&mut self, jobs: &[Job]) -> Vec<Running> {
+        let over = |r: &Running| r.done >= jobs[r.job as usize].request.output;
+        let (done, going) = std::mem::take(&mut self.list).into_iter().partition(over);
+        self.list = going;
+        done
+    }
+
+    /// Appends one token to every sequence; whether one of them changes now and a sync is due.
+    pub fn advance(&mut self) -> bool {
+        let n = self.list.len() as f64;
+        self.totals.tiers[0] += n;
+        self.totals.length += n;
+        self.totals.copied += self.totals.spilling;
+        self.since += 1;
+        self.since >= self.quiet
+    }
+
+    /// Brings every sequence up to date, telling `moved` of each decision that now holds.
+    pub fn sync(&mut self, jobs: &[Job], mut moved: impl FnMut(&Job, &Interval)) {
+        let since = std::mem::take(&mut self.since);
+        for r in &mut self.list {
+            let job = &jobs[r.job as usize];
+            r.done += since;
+            r.tiers[0] += f64::from(since);
+            let next = job.timeline.intervals.get(r.at + 1);
+            if let Some(next) =
+                next.filter(|i| i.first_step == r.done && r.done < job.request.output)
+            {
+                r.at += 1;
+                r.tiers = next.tokens;
+                moved(job, next);
+            }
+        }
+    }
+
+    /// Sums anew after a sync, and finds how long nothing changes. `page` is the page size where pages matter.
+    pub fn settle(&mut self, jobs: &[Job], page: Option<u32>) {
+        self.totals = Totals::default();
+        self.quiet = u32::MAX;
+        for r in &self.list {
+            let job = &jobs[r.job as usize];
+            let length = job.request.prompt + r.done + 1;
+            for (sum, n) in self.totals.tiers.iter_mut().zip(r.tiers) {
+                *sum += n;
+            }
+            self.totals.length += f64::from(length);
+            if r.spills {
+                self.totals.spilling += 1.0;
+                self.totals.copied += r.tiers[0] - f64::from(job.timeline.never_moves);
+            }
+            let next = job
+                .timeline
+                .intervals
+                .get(r.at + 1)
+                .map_or(u32::MAX, |i| i.first_step);
+            let change = next.min(job.request.output) - r.done;
+            self.quiet = self
+                .quiet
+                .min(change)
+                .min(page.map_or(u32::MAX, |p| p - (length - 1) % p));
+        }
+    }
+
+    /// Fills in what memory and step look at.
+    pub fn hold(&self, held: &mut Held, classes: &[Class], jobs: &[Job]) {
+        held.sequences = self.list.len() as f64;
+        held.tiers.copy_from_slice(&self.totals.tiers[..3]);
+        for (sum, class) in held.windowed.iter_mut().zip(classes) {
+            if let Some(w) = class.window {
+                let length =
+                    |r: &Running| jobs[r.job as usize].request.prompt + r.done + self.since + 1;
+                *sum = self.list.iter().map(|r| f64::from(length(r).min(w))).sum();
+            }
+        }
+    }
+}
+
+/// Adds the moves of one sequence's decision to the burst of its step.
+pub fn charge(burst: &mut Burst, next: &Interval, job: &Job, compact: bool) {
+    let moved = next.promoted + next.demoted + next.compressed + next.destroyed;
+    burst.promoted += next.promoted;
+    burst.demoted += next.demoted + next.compressed;
+    burst.runs += next.moved_runs;
+    burst.sequences += f64::from(u8::from(next.tokens[1] + next.tokens[2] > 0.0));
+    if compact && moved > 0.0 {
+        burst.compacted += (next.tokens[0] - f64::from(job.timeline.never_moves)).max(0.0);
+    }
+}

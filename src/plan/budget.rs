@@ -1,0 +1,142 @@
+//! What `hbm=fit` and `hbm=SIZE` come to, in tokens per request, before anything is replayed.
+//!
+//! The peak of a budget is a bound: every request at the end of its re-tier interval, so that a run at the budget found
+//! never exceeds the pool. It does not fall as the budget grows, so the largest budget that fits is found by bisection.
+//! Counts come from the lengths alone: no trace is read here.
+
+use crate::deploy::T1Mode;
+use crate::memory::{Held, Ledger};
+use crate::policy::PolicySpec;
+use crate::policy::four_tier::Hbm;
+use crate::replay;
+use crate::scenario::Scenario;
+use crate::service::Prepared;
+use crate::timeline::Timeline;
+use crate::workload::Request;
+
+use super::run::{requests, with};
+
+/// The scenario and its policy with every budget in tokens. `staged` without a size gets the HBM that is left once T0 is
+/// as small as the policy allows.
+pub(super) fn resolve(s: &Scenario, spec: PolicySpec) -> (Scenario, PolicySpec) {
+    match spec.hbm() {
+        Some(Hbm::Fit) => fit(s, &spec),
+        Some(Hbm::Bytes(size)) => {
+            let each = size.as_f64() / f64::from(s.batch) / ledger(s).kv_token.max(1.0);
+            #[allow(clippy::cast_possible_truncation)] // clamped to u32
+            let tokens = each.min(f64::from(u32::MAX)) as u32;
+            (s.clone(), spec.with_hbm_tokens(tokens))
+        }
+        _ => (s.clone(), spec),
+    }
+}
+
+fn ledger(s: &Scenario) -> Ledger {
+    Ledger::new(&Prepared::new(&s.deployment))
+}
+
+/// The largest T0 budget that fits; everything if everything fits, the least the policy allows if nothing does.
+fn fit(s: &Scenario, spec: &PolicySpec) -> (Scenario, PolicySpec) {
+    let open_buffer = s.deployment.t1 == T1Mode::Staged(None);
+    let streaming = if open_buffer {
+        with(s, |d| d.t1 = T1Mode::Stream)
+    } else {
+        s.clone()
+    };
+    let ledger = ledger(&streaming);
+    let whole = s.prompt.saturating_add(s.output);
+    let requests = requests(s);
+    let peak = |budget: u32| -> f64 {
+        replay::by_length(&spec.clone().with_hbm_tokens(budget), s.prompt, s.output)
+            .map_or(f64::INFINITY, |t| peak_bytes(&ledger, &t, &requests))
+    };
+    let least = spec.least_hbm_tokens(s.prompt).min(whole);
+    if peak(whole) <= ledger.pool() {
+        return (s.clone(), spec.clone().with_hbm_tokens(whole));
+    }
+    if open_buffer {
+        let room = crate::units::Bytes::ceil((ledger.pool() - peak(least)).max(0.0).floor());
+        return (
+            with(s, |d| d.t1 = T1Mode::Staged(Some(room))),
+            spec.clone().with_hbm_tokens(least),
+        );
+    }
+    (
+        s.clone(),
+        spec.clone()
+            .with_hbm_tokens(ledger.fit(least, whole, peak).unwrap_or(least)),
+    )
+}
+
+/// An upper bound of the HBM that KV and staging need over a run: every request at the end of its re-tier interval.
+pub(super) fn peak_bytes(ledger: &Ledger, timeline: &Timeline, requests: &[Request]) -> f64 {
+    let Some(first) = requests.first() else {
+        return 0.0;
+    };
+    let together = requests.iter().all(|r| r == first);
+    let ends = interval_ends(timeline);
+    if together {
+        let n = requests.len() as f64;
+        return ends
+            .iter()
+            .map(|e| instant(ledger, timeline, &[(*e, n)]))
+            .fold(0.0, f64::max);
+    }
+    let span = timeline
+        .steps
+        .div_ceil(u32::try_from(ends.len()).unwrap_or(1))
+        .max(1);
+    (0..timeline.steps)
+        .step_by(span as usize)
+        .map(|s| {
+            let parts: Vec<_> = requests
+                .iter()
+                .map(|r| {
+                    (
+                        end_after(&ends, (r.generated + s) % timeline.steps, span),
+                        1.0,
+                    )
+                })
+                .collect();
+            instant(ledger, timeline, &parts)
+        })
+        .fold(0.0, f64::max)
+}
+
+/// Last step and tokens of each interval in which a step runs.
+fn interval_ends(t: &Timeline) -> Vec<(u32, [f64; 4])> {
+    (0..t.intervals.len())
+        .filter(|i| t.steps_of(*i) > 0)
+        .map(|i| {
+            let last = t.intervals[i].first_step + t.steps_of(i) - 1;
+            (last, t.tokens_at(last))
+        })
+        .collect()
+}
+
+/// The end of the interval that holds `span` steps after `step` (the last one at most).
+fn end_after(ends: &[(u32, [f64; 4])], step: u32, span: u32) -> (u32, [f64; 4]) {
+    let at = ends
+        .partition_point(|e| e.0 < step.saturating_add(span - 1))
+        .min(ends.len() - 1);
+    ends[at]
+}
+
+/// HBM for KV and staging with each part's tokens, so many times.
+fn instant(ledger: &Ledger, timeline: &Timeline, parts: &[((u32, [f64; 4]), f64)]) -> f64 {
+    let mut held = Held {
+        windowed: vec![0.0; ledger.windowed.len()],
+        ..Held::default()
+    };
+    for ((last, tokens), n) in parts {
+        held.sequences += n;
+        for (sum, t) in held.tiers.iter_mut().zip(tokens) {
+            *sum += n * t;
+        }
+        for (sum, class) in held.windowed.iter_mut().zip(&ledger.windowed) {
+            let length = f64::from(timeline.prompt) + f64::from(*last) + 1.0;
+            *sum += class.map_or(0.0, |(_, w)| n * length.min(f64::from(w)));
+        }
+    }
+    ledger.instant(&held, timeline.spills()).total()
+}

@@ -1,0 +1,461 @@
+//! Fills in an outcome from a run: arithmetic on what was measured, nothing modelled here.
+
+use crate::engine::{Peak, Run};
+use crate::hardware::{Quantity, Value};
+use crate::metrics::{
+    Assumption, Engine, Memory, Moves, OUTCOME_SCHEMA, Outcome, Quality, StepParts, Throughput,
+    Tiers, TraceUse, Traffic,
+};
+use crate::replay::Quality as Mass;
+use crate::scenario::Occupancy;
+use crate::stats;
+use crate::timeline::Timeline;
+use crate::units::Bytes;
+
+use super::run::{Case, Ran};
+
+/// The outcome of `ran` for `case`.
+pub fn build(case: &Case, ran: &Ran) -> Outcome {
+    let s = &case.scenario;
+    let d = &s.deployment;
+    let memory = memory(case, &ran.run.peak);
+    let shortfall = shortfall(&memory);
+    let fits = shortfall == 0 && memory.ddr_peak_bytes <= memory.ddr_capacity_bytes;
+    let free = free_t1(case, &ran.full);
+    Outcome {
+        schema: OUTCOME_SCHEMA.into(),
+        kvplan_version: env!("CARGO_PKG_VERSION").into(),
+        model: d.model.id.clone(),
+        hardware: d.hardware.id.clone(),
+        gpus: d.gpus,
+        runtime: d.runtime.id.clone(),
+        batch: s.batch,
+        prompt_tokens: s.prompt,
+        output_tokens: s.output,
+        weights: d.weights.to_string(),
+        kv: d.kv.to_string(),
+        policy: case.spec.to_string(),
+        t1_mode: d.t1.word().into(),
+        overlap: overlap_word(case).into(),
+        occupancy: s.occupancy.word().into(),
+        seed: s.seed,
+        fits,
+        shortfall_bytes: shortfall,
+        changes: Vec::new(),
+        throughput: if fits {
+            throughput(s.prompt, &ran.run, &ran.full)
+        } else {
+            Throughput::default()
+        },
+        holds_tokens_per_request: u64::from(
+            case.ledger
+                .holds(s.batch, d.model.max_context.max(s.prompt + s.output)),
+        ),
+        free_t1_bytes: Some(free),
+        breakeven_link_bytes_per_s: breakeven(case, ran),
+        traffic: if fits {
+            traffic(&ran.run)
+        } else {
+            Traffic::default()
+        },
+        quality: quality_of(case),
+        tiers: tiers(&case.timelines),
+        moves: moves(&case.timelines),
+        trace: trace_use(case),
+        depends_on_trace: depends(case),
+        bound_by: if fits {
+            bound_by(case, &ran.run)
+        } else {
+            "hbm-capacity".into()
+        },
+        step: if fits {
+            parts(&ran.run)
+        } else {
+            StepParts::default()
+        },
+        preemptions: ran.run.preemptions,
+        assumptions: assumptions(case),
+        notes: notes(case, &memory),
+        engine: Engine {
+            events: ran.run.events,
+            steps: ran.run.steps.len() as u64,
+        },
+        memory,
+    }
+}
+
+fn overlap_word(case: &Case) -> &'static str {
+    match case.scenario.deployment.overlap {
+        crate::deploy::Overlap::Serial => "serial",
+        crate::deploy::Overlap::Layer => "layer",
+    }
+}
+
+/// The ledger at the peak (MODULES: parts at the instant of the peak, summing to it).
+fn memory(case: &Case, peak: &Peak) -> Memory {
+    let l = &case.ledger;
+    let kv_t0 = Bytes::ceil(peak.hbm.kv_t0);
+    let staging = Bytes::ceil(peak.hbm.staging);
+    let full = Bytes::ceil(peak.full);
+    let peak_bytes = l.weights + l.activation + l.reserve + kv_t0 + staging;
+    let destroyed = Bytes::ceil(peak.destroyed);
+    let signed = |b: Bytes| i64::try_from(b.0).unwrap_or(i64::MAX);
+    Memory {
+        weights_bytes: l.weights.0,
+        kv_full_bytes: full.0,
+        kv_t0_bytes: kv_t0.0,
+        staging_bytes: staging.0,
+        activation_bytes: l.activation.0,
+        reserve_bytes: l.reserve.0,
+        hbm_peak_bytes: peak_bytes.0,
+        hbm_capacity_bytes: l.capacity.0,
+        hbm_saved_moved_bytes: signed(full) - signed(kv_t0) - signed(staging) - signed(destroyed),
+        hbm_saved_destroyed_bytes: signed(destroyed),
+        hbm_saved_moved_whole_pages_bytes: whole_pages(case, full, staging, destroyed),
+        ddr_peak_bytes: Bytes::ceil(peak.ddr).0,
+        ddr_capacity_bytes: l.ddr_capacity.0,
+    }
+}
+
+/// The moved saving if a page is freed only once no T0 token is left in it, at the end of the run.
+fn whole_pages(case: &Case, full: Bytes, staging: Bytes, destroyed: Bytes) -> Option<i64> {
+    let last = case
+        .timelines
+        .iter()
+        .map(|t| t.intervals.last())
+        .collect::<Option<Vec<_>>>()?;
+    if last.iter().any(|i| i.t0_pages <= 0.0) {
+        return None;
+    }
+    let pages = last.iter().map(|i| i.t0_pages).sum::<f64>() / last.len() as f64;
+    let held = pages * 16.0 * case.ledger.kv_token * f64::from(case.scenario.batch);
+    #[allow(clippy::cast_possible_truncation)] // far below 2^63 bytes
+    let saved = (full.as_f64() - held - staging.as_f64() - destroyed.as_f64()) as i64;
+    Some(saved)
+}
+
+fn shortfall(m: &Memory) -> u64 {
+    m.hbm_peak_bytes.saturating_sub(m.hbm_capacity_bytes)
+}
+
+fn decode(run: &Run) -> f64 {
+    run.makespan.saturating_sub(run.prefill).secs()
+}
+
+fn throughput(_prompt: u32, run: &Run, full: &Run) -> Throughput {
+    if run.makespan.is_never() {
+        return Throughput {
+            output_tokens_per_s: Some(0.0),
+            at_end_tokens_per_s: Some(0.0),
+            ..Throughput::default()
+        };
+    }
+    Throughput {
+        output_tokens_per_s: Some(run.tokens as f64 / decode(run)),
+        at_end_tokens_per_s: Some(run.at_end),
+        full_cache_output_tokens_per_s: Some(full.tokens as f64 / decode(full)),
+        tpot_mean_s: Some(run.tpot_mean),
+        tpot_p99_s: p99(run),
+        prefill_s: Some(run.prefill.secs()),
+        makespan_s: Some(run.makespan.secs()),
+    }
+}
+
+/// 99th percentile over the steps of a run [s].
+pub fn p99(run: &Run) -> Option<f64> {
+    let mut steps: Vec<f64> = run.steps.iter().map(|s| s.secs()).collect();
+    stats::percentile(&mut steps, 0.99)
+}
+
+/// Mean step of the run with everything in HBM [s].
+pub fn full_step(full: &Run) -> f64 {
+    decode(full) / full.steps.len().max(1) as f64
+}
+
+/// What streams for free per step: link bandwidth of all GPUs times the mean all-in-HBM step (DESIGN 5.3).
+fn free_t1(case: &Case, full: &Run) -> u64 {
+    let links = case.prepared.h2d_rate * f64::from(case.scenario.deployment.gpus);
+    Bytes::ceil((links * full_step(full)).min(1e18)).0
+}
+
+/// Link bandwidth of one GPU at which the largest T1 of the run streams for free.
+fn breakeven(case: &Case, ran: &Ran) -> Option<f64> {
+    let gpus = f64::from(case.scenario.deployment.gpus);
+    let t1 = ran.run.peak.t1;
+    (t1 > 0.0).then(|| t1 / full_step(&ran.full) / gpus)
+}
+
+fn traffic(run: &Run) -> Traffic {
+    let wall = decode(run).max(f64::MIN_POSITIVE);
+    Traffic {
+        h2d_bytes: Bytes::ceil(run.sums.h2d_bytes).0,
+        d2h_bytes: Bytes::ceil(run.sums.d2h_bytes).0,
+        h2d_busy_share: run.sums.h2d_busy.secs() / wall,
+        exposed_transfer_share: (run.sums.exposed.secs() + run.sums.exposed_host.secs()) / wall,
+    }
+}
+
+fn parts(run: &Run) -> StepParts {
+    let n = run.steps.len().max(1) as f64;
+    StepParts {
+        linear_s: run.sums.linear_s / n,
+        attention_s: run.sums.attention_s / n,
+        other_s: run.sums.other_s / n,
+        collective_s: run.sums.collective_s / n,
+        gap_s: run.sums.gap.secs() / n,
+        exposed_transfer_s: run.sums.exposed.secs() / n,
+        exposed_host_s: run.sums.exposed_host.secs() / n,
+        retier_s: run.sums.retier.secs() / n,
+        recompute_s: run.recompute.secs() / n,
+    }
+}
+
+/// The largest part of the mean step, as a word.
+fn bound_by(case: &Case, run: &Run) -> String {
+    let p = parts(run);
+    let link = if case.prepared.h2d_rate < case.scenario.deployment.hardware.link.h2d.get() {
+        "host-ddr (shared by the links)"
+    } else {
+        "link"
+    };
+    let host = host_bound(case);
+    [
+        (p.linear_s + p.attention_s, "hbm-bandwidth"),
+        (p.other_s + p.gap_s, "overhead"),
+        (p.collective_s, "collectives"),
+        (p.exposed_transfer_s, link),
+        (p.exposed_host_s, host),
+        (p.recompute_s, "recompute"),
+    ]
+    .into_iter()
+    .max_by(|a, b| a.0.total_cmp(&b.0))
+    .map_or_else(String::new, |(_, w)| w.to_string())
+}
+
+/// What bounds attention on the host: its memory or its cores.
+fn host_bound(case: &Case) -> &'static str {
+    let host = &case.scenario.deployment.hardware.host;
+    let class = case.prepared.classes.iter().find(|c| c.window.is_none());
+    class.map_or("host", |c| {
+        let ddr = c.kv_token / host.ddr_read.get();
+        let cpu = 4.0 * c.width / host.attention_flops.get();
+        if ddr >= cpu { "host-ddr" } else { "host-cpu" }
+    })
+}
+
+/// Mean over the timelines; the worst of them for p99 and max. Masses exist only where rows were replayed.
+fn quality_of(case: &Case) -> Quality {
+    let each: Vec<Mass> = case.timelines.iter().map(|t| Mass::of(t)).collect();
+    let n = each.len().max(1) as f64;
+    let recorded = case.timelines.iter().all(|t| !t.mass.is_empty());
+    let worst = |f: fn(&Mass) -> f64| recorded.then(|| each.iter().map(f).fold(0.0, f64::max));
+    Quality {
+        destroyed_share: each.iter().map(|q| q.destroyed_share).sum::<f64>() / n,
+        destroyed_mass_mean: recorded
+            .then(|| each.iter().map(|q| q.destroyed.mean).sum::<f64>() / n),
+        destroyed_mass_p99: worst(|q| q.destroyed.p99),
+        destroyed_mass_max: worst(|q| q.destroyed.max),
+        output_error_bound: worst(|q| q.error_bound_max),
+    }
+}
+
+fn tiers(timelines: &[std::sync::Arc<Timeline>]) -> Tiers {
+    let mut out = Tiers::default();
+    let n = timelines.len() as f64;
+    let recorded = timelines.iter().all(|t| !t.mass.is_empty());
+    for t in timelines {
+        let (means, ends, mass) = (t.tokens_mean(), t.tokens_end(), t.mass_mean());
+        for (i, tier) in [&mut out.t0, &mut out.t1, &mut out.t2, &mut out.t3]
+            .into_iter()
+            .enumerate()
+        {
+            tier.tokens_mean += means[i] / n;
+            tier.tokens_end += ends[i] / n;
+            tier.mass_mean = recorded.then(|| tier.mass_mean.unwrap_or(0.0) + mass[i] / n);
+        }
+    }
+    out
+}
+
+fn moves(timelines: &[std::sync::Arc<Timeline>]) -> Moves {
+    let n = timelines.len() as f64;
+    let sum = |f: fn(&crate::timeline::Interval) -> f64| {
+        timelines
+            .iter()
+            .flat_map(|t| &t.intervals)
+            .map(f)
+            .sum::<f64>()
+            / n
+    };
+    let retiers = timelines.first().map_or(0, |t| t.retiers);
+    let (promoted, demoted) = (sum(|i| i.promoted), sum(|i| i.demoted));
+    let each = f64::from(retiers.max(1));
+    Moves {
+        retiers,
+        promoted_per_retier: promoted / each,
+        demoted_per_retier: demoted / each,
+        promoted_total: promoted,
+        demoted_total: demoted,
+        destroyed_total: sum(|i| i.destroyed),
+    }
+}
+
+fn trace_use(case: &Case) -> TraceUse {
+    let Some(first) = case.traces.first() else {
+        return TraceUse::default();
+    };
+    let names: Vec<_> = case.traces.iter().map(|t| t.name().to_string()).collect();
+    let timeline = &case.timelines[0];
+    let past = timeline
+        .synthetic_from
+        .map_or(0, |s| timeline.steps - s.min(timeline.steps));
+    TraceUse {
+        name: Some(names.join(", ")),
+        recorded_model: Some(first.header().model.clone()),
+        rows: crate::trace::Rows::rows(first.as_ref()),
+        synthetic_share: f64::from(past) / f64::from(timeline.steps.max(1)),
+    }
+}
+
+/// Fields that rest on the recording: quality, mass, moves; times only through the moves.
+fn depends(case: &Case) -> Vec<String> {
+    if case.traces.is_empty() || !case.timelines.iter().any(|t| t.spills() || t.destroys()) {
+        return Vec::new();
+    }
+    let mut out: Vec<String> = (0..4).map(|i| format!("tiers.t{i}.mass_mean")).collect();
+    out.extend(
+        [
+            "moves.promoted_per_retier",
+            "moves.demoted_per_retier",
+            "moves.promoted_total",
+            "moves.demoted_total",
+        ]
+        .map(String::from),
+    );
+    if case.timelines.iter().any(|t| t.destroys()) {
+        out.extend(
+            [
+                "destroyed_mass_mean",
+                "destroyed_mass_p99",
+                "destroyed_mass_max",
+                "output_error_bound",
+            ]
+            .map(|k| format!("quality.{k}")),
+        );
+    }
+    if case.timelines.iter().any(|t| t.spills()) {
+        out.extend(
+            [
+                "throughput.output_tokens_per_s",
+                "traffic.h2d_bytes",
+                "memory.hbm_saved_moved_whole_pages_bytes",
+            ]
+            .map(String::from),
+        );
+    }
+    out
+}
+
+fn assumption<Q: Quantity>(name: &str, v: &Value<Q>) -> Assumption {
+    Assumption {
+        name: name.into(),
+        value: v.value,
+        low: v.low,
+        high: v.high,
+        unit: Q::UNIT.into(),
+        source: v.source,
+        reference: v.reference.clone(),
+    }
+}
+
+/// Every number that entered, with its source; those of a path not taken are left out.
+pub fn assumptions(case: &Case) -> Vec<Assumption> {
+    let d = &case.scenario.deployment;
+    let (g, h, r) = (&d.hardware.gpu, &d.hardware, &d.runtime);
+    let k = &g.kernels;
+    let mut out = vec![
+        assumption("gpu.memory", &g.memory),
+        assumption("gpu.hbm_bandwidth", &g.hbm_bandwidth),
+        assumption("gpu.kernels.linear_fixed", &k.linear_fixed),
+        match d.weights.bits(crate::model::layer::MatrixKind::Ffn) {
+            16 => assumption("gpu.kernels.linear_share", &k.linear_share),
+            8 => assumption("gpu.kernels.linear_share_8bit", &k.linear_share_8bit),
+            _ => assumption("gpu.kernels.linear_share_4bit", &k.linear_share_4bit),
+        },
+        assumption("gpu.kernels.attention_fixed", &k.attention_fixed),
+        if d.kv == crate::model::KvFormat::Fp16 {
+            assumption("gpu.kernels.attention_share", &k.attention_share)
+        } else {
+            assumption("gpu.kernels.attention_share_8bit", &k.attention_share_8bit)
+        },
+        assumption("runtime.layer_other", &r.layer_other),
+        assumption("runtime.step_gap", &r.step_gap),
+        assumption("runtime.kernel_share", &r.kernel_share),
+        if d.gpus > 1 {
+            assumption("runtime.reserve_multi_gpu", &r.reserve_multi_gpu)
+        } else {
+            assumption("runtime.reserve", &r.reserve)
+        },
+        assumption("runtime.activation_factor", &r.activation_factor),
+        Assumption {
+            name: "memory_fraction".into(),
+            value: d.memory_fraction,
+            low: d.memory_fraction,
+            high: d.memory_fraction,
+            unit: "share".into(),
+            source: crate::hardware::Source::Assumed,
+            reference: "set by --memory-fraction".into(),
+        },
+    ];
+    if case.timelines.iter().any(|t| t.spills()) {
+        out.push(assumption("link.h2d", &h.link.h2d));
+        out.push(assumption("link.d2h", &h.link.d2h));
+        out.push(assumption("link.duplex", &h.link.duplex));
+        out.push(assumption("host.ddr_read", &h.host.ddr_read));
+        if d.t1 == crate::deploy::T1Mode::HostAttention {
+            out.push(assumption("host.attention_flops", &h.host.attention_flops));
+        }
+        out.push(assumption("host.pinned_limit", &h.host.pinned_limit));
+    }
+    if let Some(i) = h.interconnect.as_ref().filter(|_| d.gpus > 1) {
+        out.push(assumption(
+            "interconnect.allreduce_fixed",
+            &i.allreduce_fixed,
+        ));
+        out.push(assumption("interconnect.bandwidth", &i.bandwidth));
+    }
+    out
+}
+
+/// Remarks that qualify the answer.
+fn notes(case: &Case, memory: &Memory) -> Vec<String> {
+    let s = &case.scenario;
+    let mut out = s.notes.clone();
+    if memory.ddr_peak_bytes > memory.ddr_capacity_bytes {
+        out.push(format!(
+            "host memory: {} would be pinned, the limit is {}",
+            crate::units::text::show_bytes(Bytes(memory.ddr_peak_bytes)),
+            crate::units::text::show_bytes(Bytes(memory.ddr_capacity_bytes))
+        ));
+    }
+    let least = case.spec.least_hbm_tokens(s.prompt);
+    if case.timelines.iter().any(|t| t.spills()) && 2 * s.prompt > s.prompt + s.output {
+        out.push(format!(
+            "the prompt is protected: at least {least} of {} tokens a request stay in HBM",
+            s.prompt + s.output
+        ));
+    }
+    if case.timelines.iter().any(|t| t.destroys()) {
+        out.push("this policy destroys tokens: not to be ranked with policies that do not; mass lost on a small recorded model is first-order and teacher-forced, not accuracy".into());
+    }
+    if s.deployment.hardware.calibrated.is_none() {
+        out.push(format!(
+            "{} is not calibrated: its figures are datasheet, published or assumed",
+            s.deployment.hardware.id
+        ));
+    }
+    if s.occupancy == Occupancy::Staggered {
+        out.push("staggered: one turn of a steady state, every request replaced once".into());
+    }
+    out
+}

@@ -1,0 +1,142 @@
+//! Words for the figures: who wins on a card, over all cards, and what would turn it round.
+
+use super::answer::{Alternative, Row, RowVerdict, Verdict};
+use crate::units::text;
+
+/// The T1 modes.
+pub const TIERED: [&str; 3] = ["stream", "staged", "host-attention"];
+
+/// Alternatives that keep the model, its formats and the hardware.
+const SAME_FORMAT: [&str; 3] = ["all-in-hbm", "engine", "smaller-batch"];
+
+/// Alternatives that change the model or the purchase: shown, never called best.
+const OTHER_QUESTION: [&str; 2] = ["int4-weights", "twice-the-gpus"];
+
+fn speed(a: &Alternative) -> f64 {
+    if a.starts {
+        a.outcome.throughput.output_tokens_per_s.unwrap_or(0.0)
+    } else {
+        0.0
+    }
+}
+
+/// The fastest of those `keep` keeps; the earlier one on a tie.
+fn fastest(row: &Row, keep: impl Fn(&Alternative) -> bool) -> Option<&Alternative> {
+    row.alternatives
+        .iter()
+        .filter(|a| speed(a) > 0.0 && keep(a))
+        .rev()
+        .max_by(|a, b| speed(a).total_cmp(&speed(b)))
+}
+
+/// Tokens per second of the best alternative without tiering at the same formats.
+pub fn best_same_format(row: &Row) -> Option<f64> {
+    fastest(row, |a| SAME_FORMAT.contains(&a.name.as_str())).map(speed)
+}
+
+/// The verdict of a card.
+pub fn of_row(row: &Row) -> RowVerdict {
+    let name = |a: Option<&Alternative>| a.map(|a| a.name.clone());
+    let own = |a: &Alternative| !OTHER_QUESTION.contains(&a.name.as_str());
+    let tiered = fastest(row, |a| {
+        TIERED.contains(&a.name.as_str()) && a.outcome.tiers.t1.tokens_end > 0.0
+    });
+    let plain = fastest(row, |a| SAME_FORMAT.contains(&a.name.as_str()));
+    let best = fastest(row, own);
+    let runnable = fastest(row, |a| own(a) && !a.runs_in.is_empty());
+    let pays = tiered.is_some_and(|t| speed(t) > plain.map_or(0.0, speed));
+    RowVerdict {
+        pays,
+        sentence: sentence(row, pays, tiered, plain, runnable),
+        best: name(best),
+        best_runnable: name(runnable),
+    }
+}
+
+fn rate(a: &Alternative) -> String {
+    format!("{} ({} tok/s)", a.label, text::significant(speed(a)))
+}
+
+fn sentence(
+    row: &Row,
+    pays: bool,
+    tiered: Option<&Alternative>,
+    plain: Option<&Alternative>,
+    runnable: Option<&Alternative>,
+) -> String {
+    let mut out = match (tiered, plain) {
+        (None, Some(p)) => format!("everything fits; tiering moves nothing: {}", rate(p)),
+        (Some(t), Some(p)) if pays => format!("tiering pays: {} against {}", rate(t), rate(p)),
+        (Some(t), Some(p)) => format!("tiering does not pay: {} against {}", rate(t), rate(p)),
+        (Some(t), None) => format!("only tiering runs it: {}", rate(t)),
+        (None, None) => format!(
+            "does not fit, short by {}",
+            text::show_bytes(crate::units::Bytes(row.shortfall_bytes))
+        ),
+    };
+    match runnable {
+        Some(r) if plain.is_none_or(|p| p.name != r.name) => {
+            out.push_str(&format!("; best that runs today: {}", rate(r)))
+        }
+        Some(_) => {}
+        None => out.push_str("; nothing runs it today"),
+    }
+    out
+}
+
+/// The verdict over all cards.
+pub fn overall(rows: &[Row]) -> Verdict {
+    Verdict {
+        sentence: overall_sentence(rows),
+        flips_if: rows.iter().flat_map(|r| r.flips_if.clone()).collect(),
+    }
+}
+
+fn overall_sentence(rows: &[Row]) -> String {
+    let best = rows
+        .iter()
+        .filter_map(|r| {
+            fastest(r, |a| Some(&a.name) == r.verdict.best_runnable.as_ref()).map(|a| (r, a))
+        })
+        .max_by(|a, b| speed(a.1).total_cmp(&speed(b.1)));
+    let (pays, not): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|r| r.verdict.pays);
+    let names = |rows: &[&Row]| rows.iter().map(|r| card(r)).collect::<Vec<_>>().join(", ");
+    let mut out = match best {
+        Some((r, a)) => format!("fastest that runs today: {} with {}", card(r), rate(a)),
+        None => "no card asked about runs it today".into(),
+    };
+    if !pays.is_empty() {
+        out.push_str(&format!(
+            "; moving KV to the host would pay on {}, but no engine does it today",
+            names(&pays)
+        ));
+    }
+    if !not.is_empty() {
+        out.push_str(&format!("; it would not pay on {}", names(&not)));
+    }
+    out
+}
+
+/// A card as named in sentences.
+fn card(row: &Row) -> String {
+    if row.gpus > 1 {
+        format!("{}x {}", row.gpus, row.hardware)
+    } else {
+        row.hardware.clone()
+    }
+}
+
+/// Where a mode begins or stops to pay, in words.
+pub fn flip(row: &Row, mode: &str, what: &str, at: f64, now: f64) -> String {
+    let verb = if now >= at {
+        "stops paying below"
+    } else {
+        "starts paying above"
+    };
+    format!(
+        "{}: {mode} {verb} {what} {} ({} used)",
+        card(row),
+        text::show_rate(at),
+        text::show_rate(now)
+    )
+}

@@ -1,0 +1,186 @@
+//! The ways to run one question on one card, before any of them ran.
+
+use crate::deploy::T1Mode;
+use crate::model::layer::MatrixKind;
+use crate::model::{KvFormat, WeightFormat};
+use crate::scenario::Scenario;
+
+use super::answer::RunsIn;
+use super::changes;
+use super::run::with;
+use crate::metrics::Outcome;
+
+/// How a way runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// Everything given runs, tiered by the policy.
+    Static,
+    /// Paged, preempting.
+    Paged,
+    /// The largest batch that never preempts, in rounds.
+    Largest,
+}
+
+/// One way.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    /// Name in results.
+    pub(super) name: &'static str,
+    /// What it changes.
+    pub(super) scenario: Scenario,
+    /// How it runs.
+    pub(super) how: How,
+    /// What qualifies it.
+    pub(super) remark: Option<&'static str>,
+}
+
+/// All ways, in the order they are shown.
+pub(super) fn all(s: &Scenario) -> Vec<Way> {
+    let full = Scenario {
+        policy: "full".into(),
+        ..s.clone()
+    };
+    let way = |name, scenario, how, remark| Way {
+        name,
+        scenario,
+        how,
+        remark,
+    };
+    let mut out = vec![
+        way("all-in-hbm", full.clone(), How::Static, None),
+        way(
+            "engine",
+            full.clone(),
+            How::Paged,
+            Some("preempts the latest request when KV runs out, recomputes it later"),
+        ),
+        way("smaller-batch", full.clone(), How::Largest, None),
+    ];
+    if s.deployment.kv == KvFormat::Fp16 {
+        out.push(way(
+            "fp8-kv",
+            with(&full, |d| d.kv = KvFormat::Fp8),
+            How::Paged,
+            None,
+        ));
+    }
+    if s.deployment.weights.bits(MatrixKind::Ffn) > 4 {
+        let four = with(&full, |d| d.weights = WeightFormat::Int4);
+        out.push(way(
+            "int4-weights",
+            four,
+            How::Paged,
+            Some("changes the model"),
+        ));
+    }
+    let two = s.deployment.gpus * 2;
+    if s.deployment.hardware.interconnect.is_some() && changes::divides(s, two) {
+        out.push(way(
+            "twice-the-gpus",
+            with(&full, |d| d.gpus = two),
+            How::Paged,
+            Some("another purchase"),
+        ));
+    }
+    out.extend(tiered(s));
+    out
+}
+
+/// The T1 modes.
+fn tiered(s: &Scenario) -> Vec<Way> {
+    let spilling = tiering(s);
+    [
+        (
+            "stream",
+            T1Mode::Stream,
+            "no engine runs it; transformers' OffloadedCache is the case T0 = 0",
+        ),
+        (
+            "staged",
+            T1Mode::Staged(None),
+            "no engine runs it; a buffer in HBM is HBM not saved",
+        ),
+        (
+            "host-attention",
+            T1Mode::HostAttention,
+            "no engine runs it; llama.cpp --no-kv-offload is the case T0 = 0",
+        ),
+    ]
+    .map(|(name, t1, remark)| Way {
+        name,
+        scenario: with(&spilling, |d| d.t1 = t1),
+        how: How::Static,
+        remark: Some(remark),
+    })
+    .to_vec()
+}
+
+/// The scenario with a policy that moves tokens: `four-tier:hbm=fit` where the asked one keeps everything.
+pub(super) fn tiering(s: &Scenario) -> Scenario {
+    let policy = if s.policy == "full" {
+        "four-tier:hbm=fit".into()
+    } else {
+        s.policy.clone()
+    };
+    Scenario {
+        policy,
+        ..s.clone()
+    }
+}
+
+/// The way as people read it.
+pub(super) fn label(way: &Way, out: &Outcome) -> String {
+    let preempts = if out.preemptions > 0 {
+        ", preempts"
+    } else {
+        ""
+    };
+    match way.name {
+        "all-in-hbm" => "all in HBM".into(),
+        "engine" => format!("engine as it is{preempts}"),
+        "smaller-batch" => format!("batch {}", out.batch),
+        "fp8-kv" => format!("fp8 KV{preempts}"),
+        "int4-weights" => format!("int4 weights{preempts}"),
+        "twice-the-gpus" => format!("{} GPUs{preempts}", out.gpus),
+        "host-attention" => "host attention".into(),
+        other => other.into(),
+    }
+}
+
+/// Software that runs it today, with the command.
+pub(super) fn runs_in(way: &Way, out: &Outcome) -> Vec<RunsIn> {
+    if way.how == How::Static && way.name != "all-in-hbm" {
+        return Vec::new();
+    }
+    let s = &way.scenario;
+    let mut command = format!(
+        "vllm serve {} --max-num-seqs {} --max-model-len {} --gpu-memory-utilization {}",
+        s.deployment.model.repository(),
+        out.batch,
+        s.prompt + s.output,
+        s.deployment.memory_fraction
+    );
+    let flags = [
+        (
+            s.deployment.weights == WeightFormat::Fp8,
+            " --quantization fp8".to_string(),
+        ),
+        (
+            s.deployment.weights == WeightFormat::Int4,
+            " --quantization awq".to_string(),
+        ),
+        (
+            s.deployment.kv == KvFormat::Fp8,
+            " --kv-cache-dtype fp8".to_string(),
+        ),
+        (
+            out.gpus > 1,
+            format!(" --tensor-parallel-size {}", out.gpus),
+        ),
+    ];
+    command.extend(flags.into_iter().filter(|f| f.0).map(|f| f.1));
+    vec![RunsIn {
+        software: "vLLM".into(),
+        command,
+    }]
+}

@@ -1,0 +1,264 @@
+//! The laws strung together for one deployment: what a step costs before attention, and per-token bytes after.
+//!
+//! Layers of one shape form a class, so that a step evaluates each law once a class and not once a layer. Tensor
+//! parallel: weights and query heads are divided, KV heads too as long as there are enough of them (else they
+//! replicate), the MLA latent replicates. All figures are for one GPU; the GPUs run in step.
+
+use crate::deploy::Deployment;
+use crate::model::layer::Matrix;
+use crate::model::{Attention, KvFormat, Layer};
+
+use super::{attention, collective, cpu, linear, prefill, transfer};
+
+/// Layers of one shape.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// The shape.
+    pub layer: Layer,
+    /// How many there are.
+    pub count: u32,
+    /// Tokens this layer keeps at most; such a layer stays in HBM and is not tiered.
+    pub window: Option<u32>,
+    /// KV bytes a token stores in this layer on one GPU.
+    pub kv_token: f64,
+    /// The same in T2's format.
+    pub t2_token: f64,
+    /// Query width on one GPU (heads * head_dim).
+    pub width: f64,
+    /// Query bytes one sequence sends to the host for one layer (16 bit), one GPU.
+    pub query_bytes: f64,
+    /// Output bytes and log-sum-exp that come back (32 bit), one GPU.
+    pub output_bytes: f64,
+}
+
+/// What a step of `m` sequences costs apart from attention and transfers [s], per class where a vector.
+#[derive(Clone, Debug)]
+pub struct BatchCost {
+    /// Sequences.
+    pub m: u32,
+    /// All linear layers.
+    pub linear: Vec<f64>,
+    /// Norms, rope, activation, launches.
+    pub other: Vec<f64>,
+    /// Two all-reduces.
+    pub collective: Vec<f64>,
+    /// Output head and embedding.
+    pub head: f64,
+    /// CPU between steps.
+    pub gap: f64,
+}
+
+/// Bytes a step moves for one class: what attention reads in HBM and what crosses the link [bytes, one GPU].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Traffic {
+    /// HBM bytes that the attention of the layer moves.
+    pub hbm: f64,
+    /// Link bytes, host to device.
+    pub link: f64,
+    /// DDR bytes that the host reads itself.
+    pub host: f64,
+}
+
+/// A deployment with its laws made ready.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// What it is for.
+    pub deployment: Deployment,
+    /// Distinct layer shapes.
+    pub classes: Vec<Class>,
+    /// Class of each layer, in order.
+    pub order: Vec<u8>,
+    /// Host to device rate of one GPU [bytes/s].
+    pub h2d_rate: f64,
+    /// Device to host rate of one GPU [bytes/s].
+    pub d2h_rate: f64,
+    kernels: f64,
+    eight_bit_kv: bool,
+}
+
+impl Prepared {
+    /// Makes the laws ready for `deployment`.
+    pub fn new(deployment: &Deployment) -> Self {
+        let model = &deployment.model;
+        let gpus = f64::from(deployment.gpus);
+        let mut classes: Vec<Class> = Vec::new();
+        let mut order = Vec::with_capacity(model.layers.len());
+        for layer in &model.layers {
+            let at = classes
+                .iter()
+                .position(|c| c.layer == *layer)
+                .unwrap_or_else(|| {
+                    classes.push(class(layer, deployment));
+                    classes.len() - 1
+                });
+            classes[at].count += 1;
+            order.push(u8::try_from(at).unwrap_or(u8::MAX));
+        }
+        Self {
+            classes,
+            order,
+            h2d_rate: transfer::h2d_rate(&deployment.hardware, gpus),
+            d2h_rate: transfer::d2h_rate(&deployment.hardware, gpus),
+            kernels: deployment.runtime.kernel_share.get(),
+            eight_bit_kv: deployment.kv != KvFormat::Fp16,
+            deployment: deployment.clone(),
+        }
+    }
+
+    /// Costs of a step of `m` sequences.
+    pub fn batch(&self, m: u32) -> BatchCost {
+        let rows = f64::from(m);
+        let d = &self.deployment;
+        let wide = f64::from(d.model.hidden) * 2.0 * rows;
+        let reduce =
+            collective::all_reduce(d.hardware.interconnect.as_ref(), f64::from(d.gpus), wide);
+        BatchCost {
+            m,
+            linear: self
+                .classes
+                .iter()
+                .map(|c| self.linear(&c.layer.matrices(d.model.hidden), rows))
+                .collect(),
+            other: vec![d.runtime.layer_other.get(); self.classes.len()],
+            collective: vec![2.0 * reduce; self.classes.len()],
+            head: self.head(rows),
+            gap: cpu::step_gap(&d.runtime, rows),
+        }
+    }
+
+    /// Seconds of these matrices for `rows` tokens on one GPU.
+    pub fn linear(&self, matrices: &[Matrix], rows: f64) -> f64 {
+        matrices.iter().map(|m| self.matrix(m, rows)).sum()
+    }
+
+    fn matrix(&self, m: &Matrix, rows: f64) -> f64 {
+        let d = &self.deployment;
+        let gpus = f64::from(d.gpus);
+        let touched = match m.copies {
+            1 => 1.0,
+            n => linear::experts_touched(f64::from(n), f64::from(m.active), rows),
+        };
+        let rates = linear::rates(&d.hardware.gpu, self.kernels, &d.weights, m.kind);
+        let bytes = touched * d.weights.matrix_bytes(m) / gpus;
+        let flops = 2.0 * rows * f64::from(m.active) * m.elements() as f64 / gpus;
+        linear::kernel(
+            d.hardware.gpu.kernels.linear_fixed.get(),
+            &rates,
+            bytes,
+            flops,
+        )
+    }
+
+    /// The output head: one kernel over the vocabulary.
+    fn head(&self, rows: f64) -> f64 {
+        self.matrix(&self.deployment.model.head_matrix(), rows)
+    }
+
+    /// Seconds of one layer's decode attention that moves `bytes` of HBM.
+    pub fn attention(&self, bytes: f64) -> f64 {
+        attention::decode(
+            &self.deployment.hardware.gpu,
+            self.kernels,
+            bytes,
+            self.eight_bit_kv,
+        )
+    }
+
+    /// Seconds that copying `bytes` in HBM takes (each read and written once).
+    pub fn hbm_copy(&self, bytes: f64) -> f64 {
+        let gpu = &self.deployment.hardware.gpu;
+        2.0 * bytes / (gpu.kernels.attention_share.get() * self.kernels * gpu.hbm_bandwidth.get())
+    }
+
+    /// Seconds of one layer's attention on the host for `m` sequences with `bytes` of KV in host memory: query down,
+    /// attention, partial output back (DESIGN 5.1). All GPUs' parts share the DDR and the cores.
+    pub fn host_attention(&self, class: &Class, m: f64, bytes: f64, tokens: f64) -> f64 {
+        let d = &self.deployment;
+        let gpus = f64::from(d.gpus);
+        let down = transfer::copy(&d.hardware.link, self.d2h_rate, m * class.query_bytes, 1.0);
+        let up = transfer::copy(&d.hardware.link, self.h2d_rate, m * class.output_bytes, 1.0);
+        let flops = 4.0 * class.width * tokens;
+        down + attention::host(&d.hardware.host, bytes * gpus, flops * gpus) + up
+    }
+
+    /// Seconds of prefill over several prompts: pairs of tokens already cached and new tokens.
+    pub fn prefill(&self, parts: &[(u32, u32)]) -> f64 {
+        let d = &self.deployment;
+        let chunk = d.runtime.batched_tokens.get().max(1.0);
+        let tokens: f64 = parts.iter().map(|p| f64::from(p.1)).sum();
+        if tokens == 0.0 {
+            return 0.0;
+        }
+        let chunks = (tokens / chunk).ceil();
+        let mut seconds = 0.0;
+        for class in &self.classes {
+            let matrices = class.layer.matrices(d.model.hidden);
+            let pairs: f64 = parts
+                .iter()
+                .map(|&(before, new)| pairs(class.window, before, new))
+                .sum();
+            let products = chunks * self.linear(&matrices, tokens / chunks);
+            let attention = prefill::attention(&d.hardware.gpu, self.kernels, pairs, class.width);
+            seconds += f64::from(class.count)
+                * (products + attention + chunks * d.runtime.layer_other.get());
+        }
+        let reduce = collective::all_reduce(
+            d.hardware.interconnect.as_ref(),
+            f64::from(d.gpus),
+            f64::from(d.model.hidden) * 2.0 * tokens / chunks,
+        );
+        let layers = self.order.len() as f64;
+        seconds
+            + chunks
+                * (2.0 * layers * reduce
+                    + self.head(parts.len() as f64)
+                    + cpu::step_gap(&d.runtime, parts.len() as f64))
+    }
+}
+
+fn pairs(window: Option<u32>, before: u32, new: u32) -> f64 {
+    match window {
+        Some(w) => prefill::causal_pairs_within(f64::from(before), f64::from(new), f64::from(w)),
+        None => prefill::causal_pairs(f64::from(before), f64::from(new)),
+    }
+}
+
+/// A class with no layers counted yet.
+fn class(layer: &Layer, deployment: &Deployment) -> Class {
+    let rule = layer.kv_rule();
+    let gpus = f64::from(deployment.gpus);
+    let (share, width, sent) = match layer.attention {
+        Attention::Grouped {
+            heads,
+            kv_heads,
+            head_dim,
+            ..
+        } => {
+            let share = (f64::from(kv_heads) / gpus).ceil() / f64::from(kv_heads);
+            let width = f64::from(heads) * f64::from(head_dim) / gpus;
+            (share, width, f64::from(heads) / gpus)
+        }
+        Attention::Latent {
+            heads,
+            kv_rank,
+            rope,
+            ..
+        } => {
+            let width = f64::from(heads) * f64::from(kv_rank + rope) / gpus;
+            (1.0, width, f64::from(heads) / gpus)
+        }
+    };
+    Class {
+        layer: *layer,
+        count: 0,
+        window: rule.window,
+        kv_token: share * deployment.kv.rule_bytes(rule),
+        t2_token: share
+            * KvFormat::Int8
+                .rule_bytes(rule)
+                .min(deployment.kv.rule_bytes(rule)),
+        width,
+        query_bytes: 2.0 * width,
+        output_bytes: 4.0 * (width + sent),
+    }
+}

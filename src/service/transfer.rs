@@ -1,0 +1,39 @@
+//! Copies over the host link: `t = call + (n - 1) * descriptor + bytes / bandwidth`.
+//!
+//! One line holds for large pieces; vLLM's measurements show a cliff at 28 KiB for batched copies that a line does not
+//! (METHODS 5.2), so scattered copies are priced by their descriptors. Host memory feeds every GPU's link: the rate of
+//! one link is at most its share of the DDR read bandwidth. Both directions at once run at the duplex share.
+
+use crate::hardware::{Hardware, Link};
+
+/// Bytes per second of one GPU's host-to-device link when `gpus` stream together: DDR is shared.
+pub fn h2d_rate(hardware: &Hardware, gpus: f64) -> f64 {
+    hardware
+        .link
+        .h2d
+        .get()
+        .min(hardware.host.ddr_read.get() / gpus)
+}
+
+/// Bytes per second of one GPU's device-to-host link when `gpus` write together (DDR writes as fast as it reads).
+pub fn d2h_rate(hardware: &Hardware, gpus: f64) -> f64 {
+    hardware
+        .link
+        .d2h
+        .get()
+        .min(hardware.host.ddr_read.get() / gpus)
+}
+
+/// Seconds of a copy of `bytes` in `pieces` contiguous pieces at `rate`; nothing for no bytes.
+pub fn copy(link: &Link, rate: f64, bytes: f64, pieces: f64) -> f64 {
+    if bytes <= 0.0 {
+        return 0.0;
+    }
+    link.call.get() + (pieces - 1.0).max(0.0) * link.descriptor.get() + bytes / rate
+}
+
+/// Extra seconds of a transfer of `lone` seconds while the other direction is busy for `other` seconds: over the common
+/// stretch it runs at the duplex share, so `other * (1 - duplex)` of work is left over.
+pub fn duplex_delay(link: &Link, lone: f64, other: f64) -> f64 {
+    (1.0 - link.duplex.get()) * lone.min(other)
+}
