@@ -1,17 +1,120 @@
-//! `kvplan explain`: placeholder for the next commit.
+//! `kvplan explain`: the formula, the values and the sources behind one figure of a saved result.
 
-use crate::error::Result;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::error::{Error, Result, did_you_mean};
+use crate::metrics::{OUTCOME_SCHEMA, Outcome};
+use crate::plan::answer::{PLAN_SCHEMA, Plan};
+use crate::report::{Style, explain, table};
 
 use super::out::Out;
 
-/// Arguments of `explain`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct ExplainArgs {}
+/// Largest result that is read [bytes].
+const MAX_BYTES: u64 = 1 << 30;
 
-/// Nothing yet.
+/// Arguments of `explain`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_long_help = "EXAMPLES:\n  kvplan explain result.json memory.kv_full_bytes\n  \
+    kvplan explain result.json throughput\n  kvplan explain answer.json 'rows[0].alternatives[5].free_t1_bytes'"
+)]
+pub struct ExplainArgs {
+    /// Result of `simulate` or `plan` in JSON.
+    #[arg(value_name = "RESULT")]
+    result: PathBuf,
+    /// Dotted key of a figure, or of a group to see what it holds.
+    #[arg(value_name = "KEY")]
+    key: String,
+}
+
+/// Prints it.
 ///
 /// # Errors
-/// Never.
-pub fn run(_args: &ExplainArgs, _out: &mut Out) -> Result<()> {
-    Ok(())
+/// No such file or key (exit 2); not a result of kvplan (exit 3).
+pub fn run(args: &ExplainArgs, out: &mut Out) -> Result<()> {
+    let result = read(&args.result)?;
+    if explain::find(&result, &args.key).is_none() {
+        return Err(unknown(&args.result, &result, &args.key));
+    }
+    let page = explain::page(&result, &args.key);
+    let style = Style { color: out.color() };
+    out.result(&table::render(&page, style))
+}
+
+fn unknown(path: &Path, result: &Value, key: &str) -> Error {
+    let keys = explain::keys(result);
+    let near = keys.iter().find(|k| k.rsplit('.').next() == Some(key));
+    let near = near
+        .map(String::as_str)
+        .or_else(|| did_you_mean(key, keys.iter().map(String::as_str)));
+    let groups: Vec<&str> = result
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(k, _)| k.as_str())
+        .collect();
+    let error = Error::usage(format!("{}: no figure `{key}`", path.display()));
+    match near {
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None => error.help(format!("at the top stand {}", groups.join(", "))),
+    }
+}
+
+/// A result of kvplan, checked against its schema.
+fn read(path: &Path) -> Result<Value> {
+    let shown = path.display().to_string();
+    let unreadable = |e: std::io::Error| {
+        Error::usage(format!("{shown}: {e}")).help("name a result saved with --format json -o FILE")
+    };
+    let meta = std::fs::metadata(path).map_err(unreadable)?;
+    if meta.is_dir() {
+        return Err(
+            Error::usage(format!("{shown}: is a directory")).help("name a result file in it")
+        );
+    }
+    if meta.len() > MAX_BYTES {
+        return Err(foreign(&shown, "is over 1 GiB"));
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|_| foreign(&shown, "is not text"))?;
+    let value: Value = serde_json::from_str(&text).map_err(|e| broken(&shown, &text, &e))?;
+    let typed = match value.get("schema").and_then(Value::as_str) {
+        Some(OUTCOME_SCHEMA) => serde_json::from_str::<Outcome>(&text).map(|_| ()),
+        Some(PLAN_SCHEMA) => serde_json::from_str::<Plan>(&text).map(|_| ()),
+        Some(other) => {
+            return Err(foreign(
+                &shown,
+                &format!("has the unknown schema `{other}`"),
+            ));
+        }
+        None => return Err(foreign(&shown, "has no `schema`")),
+    };
+    typed.map_err(|e| {
+        foreign(
+            &shown,
+            &format!("does not hold what its schema promises: {e}"),
+        )
+    })?;
+    Ok(value)
+}
+
+fn foreign(file: &str, why: &str) -> Error {
+    Error::data(format!("{file}: not a result of kvplan: it {why}"))
+        .help("make one with `kvplan simulate --format json -o FILE`")
+}
+
+/// Not JSON: where it stops being so.
+fn broken(file: &str, text: &str, error: &serde_json::Error) -> Error {
+    let start: usize = text
+        .split_inclusive('\n')
+        .take(error.line().saturating_sub(1))
+        .map(str::len)
+        .sum();
+    let at = (start + error.column().saturating_sub(1)).min(text.len());
+    Error::data(format!("{file}: not a result of kvplan: it is not JSON"))
+        .at(file, text, at..at)
+        .help("make one with `kvplan simulate --format json -o FILE`")
 }

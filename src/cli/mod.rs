@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::error::{Cause, Error, Result};
 use out::Out;
 
-/// What a KV cache tiered over HBM, host memory and PCIe costs, saves and risks on your machine.
+/// What a KV cache kept partly outside GPU memory costs, saves and risks on your machine.
 #[derive(Debug, Parser)]
 #[command(
     name = "kvplan",
@@ -46,7 +46,7 @@ struct Cli {
     /// No notes on stderr.
     #[arg(short, long, global = true)]
     quiet: bool,
-    /// More on stderr: what was resolved, how long it took.
+    /// More on stderr: how long it took.
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     verbose: bool,
     #[command(subcommand)]

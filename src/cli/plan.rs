@@ -38,7 +38,12 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
     }
     let question = resolve::question(&settings)?;
     args.result.open(out)?;
+    let begun = std::time::Instant::now();
     let plan = crate::plan::plan(&question)?;
+    out.detail(&format!("answered in {:.1?}", begun.elapsed()));
+    if args.result.format() != Format::Table {
+        plan.notes.iter().for_each(|n| out.note(n));
+    }
     let style = Style { color: out.color() };
     out.result(&match args.result.format() {
         Format::Table => table::plan(&plan, style),

@@ -37,7 +37,11 @@ pub fn text(error: &Error, color: bool) -> String {
         out.push_str(&excerpt(place));
     }
     match (&error.help, error.cause) {
-        (Some(help), _) => out.push_str(&format!("  help: {}\n", safe(help))),
+        (Some(help), _) => {
+            out.push_str("  help: ");
+            out.push_str(&safe(help));
+            out.push('\n');
+        }
         (None, Cause::Internal) => out.push_str(REPORT),
         (None, _) => {}
     }

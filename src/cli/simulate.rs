@@ -38,7 +38,12 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     }
     let scenario = resolve::scenario(&settings)?;
     args.result.open(out)?;
+    let begun = std::time::Instant::now();
     let outcome = crate::plan::simulate(&scenario)?;
+    out.detail(&format!("answered in {:.1?}", begun.elapsed()));
+    if args.result.format() != Format::Table {
+        outcome.notes.iter().for_each(|n| out.note(n));
+    }
     let style = Style { color: out.color() };
     out.result(&match args.result.format() {
         Format::Table => table::outcome(&outcome, style),

@@ -19,8 +19,12 @@ pub fn signed_gib(bytes: i64) -> String {
     if bytes < 0 { format!("-{size}") } else { size }
 }
 
-/// A capacity with its unit.
+/// A capacity with its unit; TiB from 10,000 GiB on.
 pub fn size(bytes: u64) -> String {
+    let gib = Bytes(bytes).gib();
+    if gib >= 10_000.0 {
+        return format!("{} TiB", significant(gib / 1024.0));
+    }
     show_bytes(Bytes(bytes))
 }
 

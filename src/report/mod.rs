@@ -7,6 +7,8 @@
 
 pub mod cells;
 pub mod csv;
+pub mod explain;
+pub mod formulas;
 pub mod json;
 pub mod md;
 pub mod outcome;

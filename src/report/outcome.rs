@@ -73,10 +73,14 @@ fn verdict(page: &mut Page, o: &Outcome) {
         );
         page.push(Block::Verdict(text, Mood::Good));
     } else {
-        let text = format!(
-            "Does not fit: {} of memory missing ({peak}).",
-            size(o.shortfall_bytes)
-        );
+        let text = match o.shortfall_bytes {
+            0 => format!(
+                "Does not fit: {} of host memory needed, {} may be pinned ({peak} of HBM).",
+                size(o.memory.ddr_peak_bytes),
+                size(o.memory.ddr_capacity_bytes)
+            ),
+            short => format!("Does not fit: {} of HBM missing ({peak}).", size(short)),
+        };
         page.push(Block::Verdict(text, Mood::Bad));
     }
     page.text(format!(

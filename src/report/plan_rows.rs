@@ -33,10 +33,10 @@ fn speed(row: &Row, name: &str) -> String {
         Some(a) if a.outcome.throughput.output_tokens_per_s.is_none() => "no fit".into(),
         Some(a) => {
             let speed = figure(a.outcome.throughput.output_tokens_per_s);
-            if a.outcome.preemptions > 0 {
-                format!("{speed} *")
-            } else {
-                speed
+            match a.outcome.preemptions {
+                0 if a.name == "smaller-batch" => format!("{speed} (batch {})", a.outcome.batch),
+                0 => speed,
+                _ => format!("{speed} *"),
             }
         }
     }
@@ -47,13 +47,13 @@ pub(super) fn cards(page: &mut Page, plan: &Plan) {
     page.title("By card (output tokens/s over the whole run, all requests at the same length)");
     let mut grid = Grid::new([
         "CARD",
-        "HOLDS\ntok/req",
-        "SHORT BY\nGiB",
+        "HOLDS\ntokens",
+        "SHORT\nGiB",
         "ALL IN\nHBM",
         "ENGINE\ntoday",
         "SPILL\nstream",
         "SPILL\nstaged",
-        "SPILL\nhost att.",
+        "SPILL\nhost",
         "BEST THAT RUNS\ntoday",
     ])
     .texts(&[0, 8]);
@@ -70,7 +70,10 @@ pub(super) fn cards(page: &mut Page, plan: &Plan) {
             speed(row, "host-attention"),
             best.and_then(|name| find(row, name)).map_or_else(
                 || "nothing".into(),
-                |a| format!("{} ({})", a.label, speed(row, &a.name)),
+                |a| {
+                    let speed = figure(a.outcome.throughput.output_tokens_per_s);
+                    format!("{speed} {}", a.label)
+                },
             ),
         ]);
     }
@@ -100,7 +103,7 @@ fn legend(plan: &Plan) -> String {
 pub(super) fn ways(page: &mut Page, plan: &Plan) {
     page.title("Every way to run it (output tokens/s)");
     for group in chunks(&plan.rows) {
-        page.grid(side_by_side(group, |row, name| speed(row, name)));
+        page.grid(side_by_side(group, speed));
     }
     let mut remarks: Vec<String> = Vec::new();
     for row in &plan.rows {

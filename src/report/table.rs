@@ -40,7 +40,7 @@ pub fn render(page: &Page, style: Style) -> String {
 
 fn render_block(block: &Block, style: Style) -> String {
     match block {
-        Block::Title(text) => dress(&text.to_uppercase(), "1", style),
+        Block::Title(text) => dress(&heading(text), "1", style),
         Block::Text(text) => wrap(text, WIDTH, "  ", "  ").join("\n"),
         Block::Verdict(text, mood) => {
             let code = match mood {
@@ -65,6 +65,15 @@ fn render_block(block: &Block, style: Style) -> String {
             lines.join("\n")
         }
         Block::Command(line) => command(line),
+    }
+}
+
+/// Capitals up to the bracket that names units; keys stay as they are.
+fn heading(text: &str) -> String {
+    match text.split_once(" (") {
+        Some((title, rest)) => format!("{} ({rest}", title.to_uppercase()),
+        None if text.contains(['.', '_']) => text.into(),
+        None => text.to_uppercase(),
     }
 }
 

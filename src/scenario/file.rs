@@ -46,29 +46,29 @@ pub fn load(path: &Path, settings: &mut Settings) -> Result<()> {
         Some((_, text)) if !path.exists() => (*text).to_string(),
         _ => read(path, &name)?,
     };
-    lay(Arc::new(Source { name, text }), settings)
+    lay(&Arc::new(Source { name, text }), settings)
 }
 
 /// Lays the text of a scenario over the settings.
 ///
 /// # Errors
 /// As [`load`].
-pub fn lay(source: Arc<Source>, settings: &mut Settings) -> Result<()> {
-    let table = DeTable::parse(&source.text).map_err(|e| syntax(&source, &e))?;
+pub fn lay(source: &Arc<Source>, settings: &mut Settings) -> Result<()> {
+    let table = DeTable::parse(&source.text).map_err(|e| syntax(source, &e))?;
     let mut entries: Vec<(&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)> =
         table.get_ref().iter().collect();
     entries.sort_by_key(|(k, _)| k.span().start);
     for (key, value) in entries {
         let name: &str = key.get_ref();
         if find(name).is_none() {
-            return Err(unknown(&source, name, key.span()));
+            return Err(unknown(source, name, key.span()));
         }
-        let mut texts = texts(&source, name, value)?;
+        let mut texts = texts(source, name, value)?;
         if name == "trace" {
             texts = texts.iter().map(|t| beside(&source.name, t)).collect();
         }
         let origin = Origin::File {
-            file: Arc::clone(&source),
+            file: Arc::clone(source),
             span: value.span(),
         };
         settings.set(name, &texts, origin)?;

@@ -56,6 +56,11 @@ impl Key {
         }
     }
 
+    /// Whether some verb takes a list split on commas.
+    pub fn lists(&self) -> bool {
+        matches!(self.kind, Kind::Texts | Kind::Numbers) && self.name != "trace"
+    }
+
     /// Whether a verb takes several values.
     pub fn many(&self, verb: Verb) -> bool {
         match self.kind {

@@ -41,7 +41,7 @@ pub struct Scenario {
     pub prompt: u32,
     /// Output tokens of each request [1..=16,777,216].
     pub output: u32,
-    /// Policy as asked, `NAME:key=value,...`; checked against the registry.
+    /// Policy as asked, `NAME:key=value,...`; it is known to parse.
     pub policy: String,
     /// Whether all requests are at the same length at once.
     pub occupancy: Occupancy,
@@ -111,7 +111,7 @@ pub enum TraceRef {
     None,
     /// The one in the binary.
     Embedded,
-    /// These files; request i uses file i mod n.
+    /// These files, or names of traces in the binary; request i uses file i mod n.
     Paths(Vec<PathBuf>),
 }
 

@@ -6,16 +6,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::deploy::{Compact, Deployment, Layout, Overlap, T1Mode, WriteBack};
+use crate::deploy::{Compact, Deployment, Layout, Overlap, WriteBack};
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use crate::model::{Attention, Model};
 use crate::units::text::group;
 
+use super::keys::Key;
 use super::read::{
     MAX_BATCH, MAX_TOKENS, fraction, number, number_in, seed, size, t1, text_of, word,
 };
-use super::settings::{Origin, Settings};
+use super::settings::{Given, Origin, Settings};
 use super::{Asked, Card, Occupancy, Phase, Question, Scenario, TraceRef, Verb, contradict, world};
 
 /// The scenario of `simulate`.
@@ -50,20 +51,30 @@ pub fn question(settings: &Settings) -> Result<Question> {
         check_card(&settings, &base.deployment.model, card)?;
     }
     Ok(Question {
-        settings: asked(&settings),
+        settings: asked(&settings, &base, &cards),
         base,
         cards,
     })
 }
 
-/// Every setting as resolved, with who decided; for `--print-config` and the question's own record.
-///
-/// # Errors
-/// As [`scenario`], as far as the settings alone show it.
-pub fn asked(settings: &Settings) -> Vec<Asked> {
-    let one = |(key, given): (&super::keys::Key, &super::settings::Given)| Asked {
+/// Every setting as resolved, with who decided: names as the catalog has them, tokens as plain digits.
+fn asked(settings: &Settings, base: &Scenario, cards: &[Card]) -> Vec<Asked> {
+    let mut ids: Vec<&str> = cards.iter().map(|c| c.hardware.id.as_str()).collect();
+    ids.dedup();
+    let resolved = |key: &Key, given: &Given| match key.name {
+        "model" => base.deployment.model.id.clone(),
+        "hardware" => ids.join(", "),
+        "weights" => base.deployment.weights.to_string(),
+        "kv" => base.deployment.kv.to_string(),
+        "policy" => world::policy_in_full(&base.policy),
+        "prompt" => base.prompt.to_string(),
+        "output" => base.output.to_string(),
+        "batch" => base.batch.to_string(),
+        _ => given.text(),
+    };
+    let one = |(key, given): (&'static Key, &Given)| Asked {
         name: key.name,
-        value: given.text(),
+        value: resolved(key, given),
         from: given.origin.word(),
     };
     settings.iter().map(one).collect()
@@ -296,8 +307,11 @@ fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
             model.id
         ));
     }
+    if settings.verb == Verb::Plan && settings.asked("t1").is_some() {
+        notes.push("plan tries every T1 mode: --t1 has no effect on it".into());
+    }
     let full = scenario.policy.split(':').next() == Some("full");
-    if full && scenario.deployment.t1 != T1Mode::Stream || full && settings.asked("t1").is_some() {
+    if full && settings.asked("t1").is_some() {
         notes.push("policy full keeps everything in HBM: --t1 has no effect".into());
     }
     notes

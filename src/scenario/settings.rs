@@ -116,11 +116,12 @@ impl Settings {
                     .help(format!("it takes {}: {}", key.value, key.help)),
             );
         }
-        if given.texts.len() > 1 && !key.many(self.verb) {
+        let several = given.texts.len() > 1 || key.lists() && given.texts[0].contains(',');
+        if several && !key.many(self.verb) {
             let text = format!(
-                "{} takes one value here, not {}",
+                "{} takes one value here, not `{}`",
                 shown(name, &given),
-                given.texts.len()
+                given.text()
             );
             return Err(blame(name, &given, text)
                 .help("`kvplan plan` compares several machines; `kvplan simulate` runs one"));

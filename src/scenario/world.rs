@@ -7,7 +7,6 @@ use crate::catalog;
 use crate::error::Result;
 use crate::hardware::{Hardware, Runtime};
 use crate::model::{KvFormat, Model, WeightFormat};
-use crate::trace::TraceReader;
 
 pub(super) fn model(name: &str) -> Result<Arc<Model>> {
     catalog::model(name).map(Arc::new)
@@ -35,8 +34,13 @@ pub(super) fn policy(text: &str) -> Result<String> {
     Ok(text.to_string())
 }
 
-/// Prompt and rows of a trace file.
+/// A policy that is known to parse, with every parameter spelt out.
+pub(super) fn policy_in_full(text: &str) -> String {
+    crate::policy::parse(text).map_or_else(|_| text.to_string(), |spec| spec.to_string())
+}
+
+/// Prompt and rows of a trace, by path or by the name of one in the binary.
 pub(super) fn lengths(path: &Path) -> Result<(u32, u32)> {
-    let trace = TraceReader::open(path)?;
-    Ok((trace.prompt(), trace.rows()))
+    let reader = crate::trace::find(&path.to_string_lossy())?;
+    Ok((reader.prompt(), reader.rows()))
 }

@@ -10,6 +10,8 @@ macro_rules! skip {
 }
 
 mod catalog;
+mod cli_hostile;
+mod cli_readme;
 mod engine_pipeline;
 mod hand;
 mod layering;
@@ -24,3 +26,5 @@ mod replay_laws;
 mod replay_length;
 mod replay_simd;
 mod replay_support;
+mod report_pages;
+mod scenario_settings;

@@ -1,0 +1,259 @@
+//! Results as pages: complete, in order, within the width. The figures of the fixtures are made up, for layout only.
+
+use kvplan::metrics::Outcome;
+use kvplan::plan::answer::Plan;
+use kvplan::report::formulas::{OUTCOME, ROW};
+use kvplan::report::{Style, csv, explain, json, md, table};
+use serde_json::Value;
+
+const PLAN: &str = include_str!("fixtures/plan.json");
+const OUTCOME_JSON: &str = include_str!("fixtures/outcome.json");
+const NO_FIT: &str = include_str!("fixtures/no-fit.json");
+
+fn plan() -> Plan {
+    serde_json::from_str(PLAN).unwrap()
+}
+
+fn outcome(text: &str) -> Outcome {
+    serde_json::from_str(text).unwrap()
+}
+
+fn pages() -> Vec<String> {
+    vec![
+        table::plan(&plan(), Style::default()),
+        table::outcome(&outcome(OUTCOME_JSON), Style::default()),
+        table::outcome(&outcome(NO_FIT), Style::default()),
+    ]
+}
+
+#[test]
+fn pages_keep_within_100_columns_without_trailing_blanks() {
+    for line in pages().iter().flat_map(|p| p.lines()) {
+        assert!(line.chars().count() <= 100, "{line}");
+        assert_eq!(line, line.trim_end());
+        assert!(
+            !line.contains('\u{1b}'),
+            "escape code without colour: {line}"
+        );
+    }
+}
+
+#[test]
+fn colour_adds_codes_and_no_words() {
+    let strip = |text: &str| {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((head, tail)) = rest.split_once('\u{1b}') {
+            out.push_str(head);
+            rest = tail.split_once('m').unwrap().1;
+        }
+        out + rest
+    };
+    let colored = table::plan(&plan(), Style { color: true });
+    assert_ne!(colored, pages()[0]);
+    assert_eq!(strip(&colored), pages()[0]);
+}
+
+#[test]
+fn an_answer_comes_in_the_order_in_which_one_decides() {
+    let sections = [
+        "QUESTION",
+        "VERDICT",
+        "BY CARD",
+        "WHERE THE MEMORY GOES",
+        "DOES TIERING PAY?",
+        "IF NOT IN LOCKSTEP",
+        "QUALITY",
+        "WHAT RUNS IT TODAY",
+        "WHAT THE NUMBERS REST ON",
+        "WHAT WOULD FLIP THE VERDICT",
+        "EXPECTED ERROR",
+    ];
+    let page = &pages()[0];
+    let places: Vec<usize> = sections
+        .iter()
+        .map(|s| {
+            page.find(&format!("\n{s}"))
+                .or_else(|| page.starts_with(s).then_some(0))
+                .unwrap()
+        })
+        .collect();
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+/// The row of the H100 in the fixture: all in HBM does not fit, the engine preempts at 46, streaming gives 25.3, staged
+/// 25.1, host attention 74.2, the best that runs today is fp8 KV at 92; 2,212 tokens a request, 35.3 GiB short.
+#[test]
+fn a_card_is_one_row_with_every_figure() {
+    let page = &pages()[0];
+    let row = page
+        .lines()
+        .find(|l| l.trim_start().starts_with("h100-sxm  "))
+        .unwrap();
+    let cells: Vec<&str> = row
+        .split("  ")
+        .map(str::trim)
+        .filter(|c| !c.is_empty())
+        .collect();
+    assert_eq!(
+        cells,
+        [
+            "h100-sxm",
+            "2,212",
+            "35.3",
+            "no fit",
+            "46.0 *",
+            "25.3",
+            "25.1",
+            "74.2",
+            "92.0 fp8 KV, preempts"
+        ]
+    );
+}
+
+#[test]
+fn what_does_not_fit_says_by_how_much_and_what_would() {
+    let page = &pages()[2];
+    assert!(
+        page.contains("Does not fit: 35.3 GiB of HBM missing"),
+        "{page}"
+    );
+    assert!(page.contains("--gpus 2: peak 109 GiB of 150 GiB"));
+    assert!(!page.contains("SPEED"), "no speed of what cannot run");
+}
+
+#[test]
+fn a_policy_that_destroys_says_so_with_its_caveat() {
+    let page = &pages()[1];
+    assert!(page.contains("3.00 % of the generated tokens are destroyed"));
+    assert!(page.contains("it is not accuracy"));
+    assert!(page.contains("smollm2-135m-gsm8k-17"));
+}
+
+#[test]
+fn a_command_over_several_lines_is_one_command_for_a_shell() {
+    let page = &pages()[0];
+    let from = page.find("    vllm serve").unwrap();
+    let command: String = page[from..]
+        .lines()
+        .take(2)
+        .map(str::trim)
+        .collect::<Vec<_>>()
+        .join("\n");
+    let joined = command.replace(" \\\n", " ");
+    let asked = plan().rows[0].alternatives[3].runs_in[0].command.clone();
+    assert_eq!(joined, asked);
+}
+
+#[test]
+fn markdown_says_what_the_terminal_says() {
+    let (page, document) = (&pages()[0], md::plan(&plan()));
+    let words = |t: &str| -> Vec<String> {
+        let mut words: Vec<String> = t
+            .to_lowercase()
+            .split(|c: char| !(c.is_alphanumeric() || c == '.'))
+            .filter(|w| w.chars().any(char::is_alphanumeric) && *w != "sh")
+            .map(String::from)
+            .collect();
+        words.sort();
+        words
+    };
+    assert_eq!(words(page), words(&document));
+    assert_eq!(
+        document.matches("\n## ").count(),
+        page.lines()
+            .filter(|l| !l.is_empty() && !l.starts_with(' '))
+            .count()
+            - 1
+    );
+}
+
+#[test]
+fn json_survives_reading_back() {
+    let text = json::pretty(&plan()).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan());
+    assert!(text.starts_with("{\n  \"schema\": \"kvplan/plan/1\""));
+}
+
+fn leaves(text: &str) -> Vec<String> {
+    let value: Value = serde_json::from_str(text).unwrap();
+    let skip = ["assumptions[", "notes[", "changes[", "depends_on_trace["];
+    explain::keys(&value)
+        .into_iter()
+        .filter(|k| !skip.iter().any(|s| k.starts_with(s)))
+        .collect()
+}
+
+#[test]
+fn csv_has_a_column_for_every_figure() {
+    let mut columns: Vec<&str> = csv::OUTCOME_COLUMNS.to_vec();
+    columns.sort_unstable();
+    let mut leaves = leaves(OUTCOME_JSON);
+    leaves.sort();
+    assert_eq!(columns, leaves);
+}
+
+#[test]
+fn csv_reads_back_with_the_values_of_the_json() {
+    let text = csv::plan(&plan()).unwrap();
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let rows: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let alternatives: usize = plan().rows.iter().map(|r| r.alternatives.len()).sum();
+    assert_eq!(rows.len(), alternatives);
+    let column = |name: &str| header.iter().position(|h| h == name).unwrap();
+    assert_eq!(&rows[1][column("throughput.output_tokens_per_s")], "46.0");
+    assert_eq!(
+        &rows[0][column("throughput.output_tokens_per_s")],
+        "",
+        "what does not exist is empty, not 0"
+    );
+    assert_eq!(&rows[0][column("memory.kv_full_bytes")], "42949672960");
+}
+
+#[test]
+fn every_figure_can_be_explained() {
+    let words = [
+        "schema",
+        "kvplan_version",
+        "model",
+        "hardware",
+        "gpus",
+        "runtime",
+        "batch",
+        "prompt_tokens",
+        "output_tokens",
+        "weights",
+        "kv",
+        "policy",
+        "t1_mode",
+        "overlap",
+        "occupancy",
+        "seed",
+        "trace.name",
+        "trace.recorded_model",
+        "bound_by",
+    ];
+    let missing: Vec<String> = leaves(OUTCOME_JSON)
+        .into_iter()
+        .filter(|k| !words.contains(&k.as_str()) && !OUTCOME.iter().any(|f| f.key == k))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// A formula may only name what a result has.
+#[test]
+fn formulas_name_keys_that_exist() {
+    let result: Value = serde_json::from_str(PLAN).unwrap();
+    let alternative = &result["rows"][0]["alternatives"][0];
+    for f in OUTCOME {
+        for key in f.values.iter().chain([&f.key]) {
+            assert!(explain::find(alternative, key).is_some(), "{key}");
+        }
+    }
+    for f in ROW {
+        for key in f.values.iter().chain([&f.key]) {
+            assert!(explain::find(&result["rows"][0], key).is_some(), "{key}");
+        }
+    }
+}
