@@ -11,11 +11,11 @@ use crate::timeline::Interval;
 
 /// One running sequence, as of the last sync.
 #[derive(Clone, Debug)]
-pub struct Running {
+pub(super) struct Running {
     /// Its job.
-    pub job: u32,
+    pub(super) job: u32,
     /// Decode steps done.
-    pub done: u32,
+    pub(super) done: u32,
     /// Interval of its timeline that holds.
     at: usize,
     /// Tokens in T0..T3 for the coming step.
@@ -25,20 +25,20 @@ pub struct Running {
 
 /// Sums over the running sequences for the coming step [tokens].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Totals {
+pub(super) struct Totals {
     /// In T0..T3.
-    pub tiers: [f64; 4],
+    pub(super) tiers: [f64; 4],
     /// Positions, destroyed ones included.
-    pub length: f64,
+    pub(super) length: f64,
     /// Sequences that ever spill.
-    pub spilling: f64,
+    pub(super) spilling: f64,
     /// Their T0 tokens less those that never move.
-    pub copied: f64,
+    pub(super) copied: f64,
 }
 
 /// The running sequences, in the order in which they would be kept.
 #[derive(Clone, Debug, Default)]
-pub struct RunningSet {
+pub(super) struct RunningSet {
     list: Vec<Running>,
     totals: Totals,
     /// Steps since the last sync.
@@ -49,22 +49,22 @@ pub struct RunningSet {
 
 impl RunningSet {
     /// Sequences.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
     /// Sums for the coming step.
-    pub fn totals(&self) -> &Totals {
+    pub(super) fn totals(&self) -> &Totals {
         &self.totals
     }
 
     /// Sequences as of the last sync (call [`RunningSet::sync`] first).
-    pub fn list(&self) -> &[Running] {
+    pub(super) fn list(&self) -> &[Running] {
         &self.list
     }
 
     /// Adds a sequence that has done `done` steps, at the end or in job order. Call [`RunningSet::settle`] after.
-    pub fn join(&mut self, job: u32, done: u32, jobs: &[Job], in_order: bool) {
+    pub(super) fn join(&mut self, job: u32, done: u32, jobs: &[Job], in_order: bool) {
         let timeline = &jobs[job as usize].timeline;
         let at = timeline.interval_at(done);
         let running = Running {
@@ -83,12 +83,12 @@ impl RunningSet {
     }
 
     /// Removes the last sequence. Call [`RunningSet::settle`] after.
-    pub fn pop(&mut self) -> Option<Running> {
+    pub(super) fn pop(&mut self) -> Option<Running> {
         self.list.pop()
     }
 
     /// Removes and returns the sequences that are done. Call [`RunningSet::settle`] after.
-    pub fn take_done(&mut self, jobs: &[Job]) -> Vec<Running> {
+    pub(super) fn take_done(&mut self, jobs: &[Job]) -> Vec<Running> {
         let over = |r: &Running| r.done >= jobs[r.job as usize].request.output;
         let (done, going) = std::mem::take(&mut self.list).into_iter().partition(over);
         self.list = going;
@@ -96,7 +96,7 @@ impl RunningSet {
     }
 
     /// Appends one token to every sequence; whether one of them changes now and a sync is due.
-    pub fn advance(&mut self) -> bool {
+    pub(super) fn advance(&mut self) -> bool {
         let n = self.list.len() as f64;
         self.totals.tiers[0] += n;
         self.totals.length += n;
@@ -106,7 +106,7 @@ impl RunningSet {
     }
 
     /// Brings every sequence up to date, telling `moved` of each decision that now holds.
-    pub fn sync(&mut self, jobs: &[Job], mut moved: impl FnMut(&Job, &Interval)) {
+    pub(super) fn sync(&mut self, jobs: &[Job], mut moved: impl FnMut(&Job, &Interval)) {
         let since = std::mem::take(&mut self.since);
         for r in &mut self.list {
             let job = &jobs[r.job as usize];
@@ -124,7 +124,7 @@ impl RunningSet {
     }
 
     /// Sums anew after a sync, and finds how long nothing changes. `page` is the page size where pages matter.
-    pub fn settle(&mut self, jobs: &[Job], page: Option<u32>) {
+    pub(super) fn settle(&mut self, jobs: &[Job], page: Option<u32>) {
         self.totals = Totals::default();
         self.quiet = u32::MAX;
         for r in &self.list {
@@ -152,7 +152,7 @@ impl RunningSet {
     }
 
     /// Fills in what memory and step look at.
-    pub fn hold(&self, held: &mut Held, classes: &[Class], jobs: &[Job]) {
+    pub(super) fn hold(&self, held: &mut Held, classes: &[Class], jobs: &[Job]) {
         held.sequences = self.list.len() as f64;
         held.tiers.copy_from_slice(&self.totals.tiers[..3]);
         for (sum, class) in held.windowed.iter_mut().zip(classes) {
@@ -166,7 +166,7 @@ impl RunningSet {
 }
 
 /// Adds the moves of one sequence's decision to the burst of its step.
-pub fn charge(burst: &mut Burst, next: &Interval, job: &Job, compact: bool) {
+pub(super) fn charge(burst: &mut Burst, next: &Interval, job: &Job, compact: bool) {
     let moved = next.promoted + next.demoted + next.compressed + next.destroyed;
     burst.promoted += next.promoted;
     burst.demoted += next.demoted + next.compressed;

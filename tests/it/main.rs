@@ -1,11 +1,12 @@
 //! One integration binary: a module per way it can fail.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-/// Says aloud that a test was not run; goes around libtest's capture, so that a passing run shows it.
+/// Leaves a test early and says so aloud: goes around the harness's capture, so that a passing run shows it too.
 macro_rules! skip {
     ($($why:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "skipped: {}", format!($($why)*));
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {}: {}", module_path!(), format!($($why)*));
+        return;
     }};
 }
 
@@ -28,3 +29,10 @@ mod replay_simd;
 mod replay_support;
 mod report_pages;
 mod scenario_settings;
+mod trace_format;
+mod trace_hostile;
+mod trace_import;
+mod trace_import_hostile;
+mod trace_make;
+mod trace_shipped;
+mod trace_verb;
