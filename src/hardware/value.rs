@@ -66,22 +66,31 @@ macro_rules! quantity {
     };
 }
 
-quantity!(/// Memory [bytes].
+quantity!(/// Memory \[bytes\].
     Capacity, "bytes", |t: &str| text::bytes(t).map(crate::units::Bytes::as_f64), |v| text::show_bytes(crate::units::Bytes::ceil(v)));
-quantity!(/// Bandwidth [bytes/s].
+quantity!(/// Bandwidth \[bytes/s\].
     Bandwidth, "bytes_per_s", text::bytes_per_second, text::show_rate);
-quantity!(/// Arithmetic rate [FLOP/s].
+quantity!(/// Arithmetic rate \[FLOP/s\].
     FlopRate, "flop_per_s", text::flops, |v: f64| format!("{} TFLOP/s", text::significant(v / 1e12)));
-quantity!(/// Time [s].
+quantity!(/// Time \[s\].
     Duration, "s", text::seconds, text::show_seconds);
-quantity!(/// A share of something named in the field's doc [0..=1].
+quantity!(/// A share of something named in the field's doc \[0..=1\].
     Share, "share", text::share, |v: f64| format!("{} %", text::significant(v * 100.0)));
 quantity!(/// A plain count or factor.
     Count, "count", |t: &str| t.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(|| format!("`{t}` is not a number")),
-    text::significant);
-quantity!(/// Price [US dollars per hour].
+    show_count);
+quantity!(/// Price \[US dollars per hour\].
     UsdPerHour, "usd_per_hour", |t: &str| t.trim().trim_end_matches("USD/h").trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(|| format!("`{t}` is not a price: write it like `2.50 USD/h`")),
     |v: f64| format!("{v:.2} USD/h"));
+
+/// Whole counts without decimals: `12`, `8,192`; factors as they are.
+fn show_count(value: f64) -> String {
+    if value.fract() == 0.0 {
+        text::group(&format!("{value:.0}"))
+    } else {
+        text::significant(value)
+    }
+}
 
 /// A number with its interval (p5-p95) and source.
 #[derive(Clone, Debug, PartialEq)]

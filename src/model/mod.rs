@@ -7,7 +7,7 @@
 //! counted with KV heads, never query heads (the 7x slip of the published tables).
 //!
 //! Units: elements and parameters are counts, bytes are bytes. All of it is exact integer arithmetic except bytes of
-//! formats with fractions of a byte. Files: `models/architectures/*.toml` ([`file`]); [`hf`] reads a config.json.
+//! formats with fractions of a byte. Files: `models/architectures/*.toml` ([`mod@file`]); [`hf`] reads a config.json.
 
 pub mod file;
 pub mod gguf;
@@ -39,7 +39,7 @@ pub struct Model {
     pub vocab: u32,
     /// Whether the output head shares the embedding's weights.
     pub tied: bool,
-    /// Longest context it was made for [tokens].
+    /// Longest context it was made for \[tokens\].
     pub max_context: u32,
     /// Layers in order.
     pub layers: Vec<Layer>,
