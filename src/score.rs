@@ -73,6 +73,25 @@ impl fmt::Display for Rule {
     }
 }
 
+/// Weights decoded at a time: they are added to the scores while they lie in the first-level cache.
+const PART: usize = 2048;
+
+/// Decodes the binary16 `bits` of a row into the front of `row`, adds it to every score and returns its sum.
+pub fn observe_bits(bits: &[u16], row: &mut [f32], scores: &mut [Score]) -> f64 {
+    let mut sum = 0.0;
+    for score in &mut *scores {
+        score.values.resize(bits.len(), 0.0);
+    }
+    for (i, (bits, row)) in bits.chunks(PART).zip(row.chunks_mut(PART)).enumerate() {
+        let row = &mut row[..bits.len()];
+        sum += Kernels::best().widen(bits, row);
+        for score in &mut *scores {
+            score.add(i * PART, row);
+        }
+    }
+    sum
+}
+
 /// The score of every position of one sequence under one rule.
 #[derive(Clone, Debug)]
 pub struct Score {
@@ -117,15 +136,19 @@ impl Score {
 
     /// Adds the row of a step, one weight a position ever appended.
     pub fn observe(&mut self, weights: &[f32]) {
-        let kernels = Kernels::best();
         self.values.resize(weights.len(), 0.0);
+        self.add(0, weights);
+    }
+
+    /// Adds a part of a row that begins at position `at`.
+    fn add(&mut self, at: usize, weights: &[f32]) {
+        let kernels = Kernels::best();
+        let values = &mut self.values[at..at + weights.len()];
         match self.rule {
-            Rule::Cumulative | Rule::PerAge | Rule::Future => {
-                kernels.accumulate(&mut self.values, weights);
-            }
-            Rule::Ema(keep) => kernels.decay(&mut self.values, weights, keep),
+            Rule::Cumulative | Rule::PerAge | Rule::Future => kernels.accumulate(values, weights),
+            Rule::Ema(keep) => kernels.decay(values, weights, keep),
             Rule::Last => {
-                for (value, w) in self.values.iter_mut().zip(weights) {
+                for (value, w) in values.iter_mut().zip(weights) {
                     *value = f64::from(*w);
                 }
             }

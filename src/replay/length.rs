@@ -114,7 +114,7 @@ fn describe(protected: &Protected, in_tier: Candidates, length: u32, own: u32) -
         t0_pages: f64::from(
             (length + own)
                 .div_ceil(16)
-                .min(shielded.div_ceil(16) + 2 + t0),
+                .min(shielded.div_ceil(16) + 3 + t0),
         ),
         ..Interval::default()
     }

@@ -3,7 +3,7 @@
 use super::placement::Placement;
 use crate::error::{Error, Result};
 use crate::policy::{Lanes, Moves, Policy, Row, View};
-use crate::score::{Rule, Score};
+use crate::score::{Rule, Score, observe_bits};
 use crate::simd::Kernels;
 use crate::timeline::{Interval, Tier, Timeline};
 use crate::trace::Rows;
@@ -45,9 +45,8 @@ pub(super) fn drive_watched(
                 bits.len()
             )));
         }
-        let total = Kernels::best().widen(bits, &mut buffer);
+        let total = observe_bits(bits, &mut buffer, &mut scores.list);
         let row = &buffer[..bits.len()];
-        scores.list.iter_mut().for_each(|s| s.observe(row));
         for sequence in &mut sequences {
             sequence.step(step, row, total, &scores.list)?;
         }
