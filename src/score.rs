@@ -166,17 +166,18 @@ impl Score {
         }
     }
 
-    /// [`Self::of`] for a range of positions, ascending: the rule is looked at once.
+    /// Appends `f` of the scores of a range of positions to `out`; the rule is looked at once.
     #[inline]
-    pub fn each(&self, positions: Range<u32>, mut f: impl FnMut(u32, f64)) {
+    pub fn map_into<T>(&self, positions: Range<u32>, out: &mut Vec<T>, f: impl Fn(f64) -> T) {
         let range = positions.start as usize..positions.end as usize;
-        let values = positions.clone().zip(&self.values[range.clone()]);
+        let values = self.values[range.clone()].iter();
         match self.rule {
-            Rule::PerAge => positions.for_each(|p| f(p, self.of(p))),
-            Rule::Future => values
-                .zip(&self.totals[range])
-                .for_each(|((p, v), total)| f(p, total - v)),
-            _ => values.for_each(|(p, v)| f(p, *v)),
+            Rule::PerAge => out.extend(positions.map(|p| f(self.of(p)))),
+            Rule::Future => {
+                let totals = self.totals[range].iter();
+                out.extend(values.zip(totals).map(|(value, total)| f(total - value)));
+            }
+            _ => out.extend(values.map(|value| f(*value))),
         }
     }
 
