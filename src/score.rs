@@ -73,21 +73,31 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Weights decoded at a time: they are added to the scores while they lie in the first-level cache.
-const PART: usize = 2048;
+/// Weights decoded at a time: everything is done with them while they lie in the first-level cache.
+pub const PART: usize = 2048;
 
-/// Decodes the binary16 `bits` of a row into the front of `row`, adds it to every score and returns its sum.
-pub fn observe_bits(bits: &[u16], row: &mut [f32], scores: &mut [Score]) -> f64 {
+/// Decodes the binary16 `bits` of a row part by part, adds it to every score, hands each part with its first position to
+/// `each`, and returns the row's sum. A `buffer` as long as the row keeps all of it; one of [`PART`] is used over again.
+pub fn observe_bits(
+    bits: &[u16],
+    buffer: &mut [f32],
+    scores: &mut [Score],
+    mut each: impl FnMut(usize, &[f32]),
+) -> f64 {
     let mut sum = 0.0;
     for score in &mut *scores {
         score.values.resize(bits.len(), 0.0);
     }
-    for (i, (bits, row)) in bits.chunks(PART).zip(row.chunks_mut(PART)).enumerate() {
-        let row = &mut row[..bits.len()];
-        sum += Kernels::best().widen(bits, row);
+    let keep = buffer.len() >= bits.len();
+    for (i, bits) in bits.chunks(PART).enumerate() {
+        let at = i * PART;
+        let from = if keep { at } else { 0 };
+        let part = &mut buffer[from..from + bits.len()];
+        sum += Kernels::best().widen(bits, part);
         for score in &mut *scores {
-            score.add(i * PART, row);
+            score.add(at, part);
         }
+        each(at, part);
     }
     sum
 }

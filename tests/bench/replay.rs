@@ -10,7 +10,7 @@ use std::time::Instant;
 use kvplan::error::Result;
 use kvplan::policy::{self, PolicySpec};
 use kvplan::replay;
-use kvplan::score::{Rule, Score, observe_bits};
+use kvplan::score::{PART, Rule, Score, observe_bits};
 use kvplan::simd::Kernels;
 use kvplan::trace::Rows;
 
@@ -81,9 +81,9 @@ fn plain_sum(rows: &Made) -> f64 {
 
 fn scoring(rows: &Made) -> f64 {
     let mut scores = [Score::new(Rule::Cumulative, PROMPT, None)];
-    let mut buffer = vec![0f32; (PROMPT + rows.rows) as usize];
+    let mut buffer = vec![0f32; PART];
     rows.for_each(rows.rows, &mut |_, bits| {
-        observe_bits(bits, &mut buffer, &mut scores);
+        observe_bits(bits, &mut buffer, &mut scores, |_, _| {});
         Ok(())
     })
     .unwrap();
