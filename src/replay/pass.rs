@@ -48,11 +48,13 @@ pub(super) fn drive_watched(
                 bits.len()
             )));
         }
-        sequences.iter_mut().for_each(|s| s.begin(step));
+        for sequence in &mut sequences {
+            sequence.begin(step);
+        }
         let total = observe_bits(bits, &mut buffer, &mut scores.list, |at, part| {
-            sequences
-                .iter_mut()
-                .for_each(|s| s.placement.add_mass(at, part));
+            for sequence in &mut sequences {
+                sequence.placement.add_mass(at, part);
+            }
         });
         for sequence in &mut sequences {
             sequence.end(
