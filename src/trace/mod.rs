@@ -2,6 +2,36 @@
 //!
 //! A trace is one sequence: prompt of P tokens, then decode rows; row `t` holds the attention weights (mean over layers
 //! and heads) of step `t` on positions `0..=P+t` as binary16, own position last. `traces/FORMAT.md` is normative.
+//!
+//! Rows travel as binary16 bits (`&[u16]`) and are widened where they are used: half the memory traffic of `f32`, and
+//! what was recorded is what is read, to the bit. A row is never renormalised. A trace is read in chunks ([`reader`]),
+//! never mapped and never whole, so memory does not grow with length.
+//!
+//! Ignored here: what rows mean for tiers (`score`, `policy`), and single heads (a recording of every head is 9 to 64
+//! times the size; [`section`] leaves room for what policies need of them). Nothing depends on time or order of calls.
+
+pub mod beside;
+mod chunk;
+mod embedded;
+pub mod export;
+pub mod half;
+pub mod header;
+pub mod import;
+mod layout;
+mod preamble;
+pub mod reader;
+mod scan;
+pub mod section;
+mod source;
+pub mod stats;
+pub mod verify;
+pub mod writer;
+
+pub use embedded::{default_trace, embedded, find};
+pub use header::{Header, Sampler};
+pub use reader::TraceReader;
+pub use section::Section;
+pub use writer::TraceWriter;
 
 use crate::error::Result;
 
@@ -14,6 +44,8 @@ pub trait Rows {
     /// Attention each prompt position received during prefill, where recorded.
     fn column_sums(&self) -> Option<&[f32]>;
     /// Calls `f(t, weights)` for rows `0..limit` in order; `weights` are the binary16 bits of row `t`, P+t+1 of them.
+    ///
+    /// The slice is lent from a buffer that is reused: no allocation per row.
     ///
     /// # Errors
     /// Damage found on the way, or whatever `f` returns.

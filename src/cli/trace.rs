@@ -1,0 +1,320 @@
+//! `kvplan trace`: import, look into, check and export recorded attention.
+//!
+//! A FILE is a path, or the name of a trace in the binary (`kvplan trace info smol_0_t6_s1`). Exit codes: 0 fine;
+//! 1 `verify` found a sound but unfinished file; 2 a path that cannot be read or written; 3 damaged or impossible data.
+
+use crate::error::{Cause, Error, Result};
+use crate::trace::{TraceReader, export, find, half, import, stats, verify};
+use crate::units::Bytes;
+use crate::units::text::{group, show_bytes};
+use serde_json::{Value, json};
+use std::fmt::Display;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Verbs of `trace`.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum TraceCommand {
+    /// Turns .npy, .npz, .safetensors, a raw pair's .json or a partial .kvt into a .kvt trace.
+    Import(ImportArgs),
+    /// Says what a trace holds and where its attention lies.
+    Info(InfoArgs),
+    /// Prints the first rows, one line a row.
+    Head(HeadArgs),
+    /// Reads everything: checksums, weights, row sums. Exit 1 if sound but unfinished, 3 if damaged.
+    Verify(VerifyArgs),
+    /// Writes a raw pair: OUT.json and OUT.rows.f16 (and OUT.layers.f16 where there are per-layer rows).
+    Export(ExportArgs),
+}
+
+/// Arguments of `trace import`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ImportArgs {
+    /// Arrays are named `rows`, `prompt`, `layers`, `column_sums`; rows are padded (rows x positions) or one after another.
+    pub file: PathBuf,
+    /// Trace to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Prompt tokens, where the file does not say.
+    #[arg(long, value_name = "N")]
+    pub prompt: Option<u32>,
+    /// Model that was recorded, where the file does not say.
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+}
+
+/// Arguments of `trace info`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct InfoArgs {
+    /// Path, or name of a trace in the binary.
+    pub file: String,
+    /// Generated tokens counted as recent.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub window: u32,
+    /// How to print.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = TraceFormat::Table)]
+    pub format: TraceFormat,
+}
+
+/// Arguments of `trace head`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HeadArgs {
+    /// Path, or name of a trace in the binary.
+    pub file: String,
+    /// Rows to print.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 5)]
+    pub rows: u32,
+}
+
+/// Arguments of `trace verify`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct VerifyArgs {
+    /// Path, or name of a trace in the binary.
+    pub file: String,
+    /// How to print.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = TraceFormat::Table)]
+    pub format: TraceFormat,
+}
+
+/// Arguments of `trace export`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ExportArgs {
+    /// Path, or name of a trace in the binary.
+    pub file: String,
+    /// JSON to write; rows go beside it.
+    #[arg(short, long, value_name = "FILE.json")]
+    pub out: PathBuf,
+}
+
+/// How `info` and `verify` print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TraceFormat {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Runs a verb of `trace`.
+///
+/// # Errors
+/// See the module's exit codes.
+pub fn run(command: &TraceCommand, out: &mut dyn Write) -> Result<()> {
+    match command {
+        TraceCommand::Import(args) => run_import(args, out),
+        TraceCommand::Info(args) => info(args, out),
+        TraceCommand::Head(args) => head(args, out),
+        TraceCommand::Verify(args) => run_verify(args, out),
+        TraceCommand::Export(args) => run_export(args, out),
+    }
+}
+
+fn run_import(args: &ImportArgs, out: &mut dyn Write) -> Result<()> {
+    let options = import::Options {
+        prompt: args.prompt,
+        model: args.model.clone(),
+    };
+    let rows = import::import(&args.file, &options, &args.out)?;
+    let rows = group(&rows.to_string());
+    line(out, &format!("{}: {rows} rows", args.out.display()))
+}
+
+fn run_export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
+    let reader = find(&args.file)?;
+    export::export(&reader, &args.out)?;
+    let rows = group(&reader.rows().to_string());
+    line(out, &format!("{}: {rows} rows", args.out.display()))
+}
+
+fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<()> {
+    let reader = find(&args.file)?;
+    let mass = stats::mass_shares(&reader, args.window, 0)?;
+    match args.format {
+        TraceFormat::Json => line(out, &pretty(&info_json(&reader, args.window, mass))),
+        TraceFormat::Table => info_table(&reader, args.window, mass, out),
+    }
+}
+
+fn info_json(reader: &TraceReader, window: u32, mass: Option<stats::MassShares>) -> Value {
+    let header = reader.header();
+    json!({
+        "name": reader.name(),
+        "model": header.model,
+        "architecture": header.architecture,
+        "quantisation": header.quantisation,
+        "weights_sha256": header.weights_sha256,
+        "layers": header.layers,
+        "heads": header.heads,
+        "kv_heads": header.kv_heads,
+        "head_dim": header.head_dim,
+        "averaging": header.averaging,
+        "sampler": header.sampler,
+        "forced_tokens": header.forced.len(),
+        "prompt": reader.prompt(),
+        "rows": reader.rows(),
+        "planned_rows": header.planned_rows,
+        "partial": reader.is_partial(),
+        "file_bytes": reader.file_bytes(),
+        "chunk_rows": header.chunk_rows,
+        "sections": header.sections.iter().map(|s| &s.kind).collect::<Vec<_>>(),
+        "prompt_column_sums": header.prompt_column_sums.is_some(),
+        "recorder": header.recorder,
+        "recent_window": window,
+        "mass": mass,
+    })
+}
+
+fn info_table(
+    reader: &TraceReader,
+    window: u32,
+    mass: Option<stats::MassShares>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let header = reader.header();
+    let model = [Some(&header.model), header.quantisation.as_ref()];
+    let model: Vec<&str> = model.into_iter().flatten().map(String::as_str).collect();
+    field(out, "trace", reader.name())?;
+    field(out, "model", shown(model.join(" ").trim()))?;
+    field(out, "shape", shape(reader))?;
+    field(out, "prompt", format!("{} tokens", count(reader.prompt())))?;
+    field(out, "rows", rows_text(reader))?;
+    field(out, "file", show_bytes(Bytes(reader.file_bytes())))?;
+    let kinds: Vec<&str> = header.sections.iter().map(|s| s.kind.as_str()).collect();
+    field(out, "sections", kinds.join(", "))?;
+    field(out, "averaging", shown(&header.averaging))?;
+    field(out, "recorder", shown(&header.recorder))?;
+    let Some(mass) = mass else {
+        return field(out, "mass", "no rows");
+    };
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    field(out, "mass", "mean over rows")?;
+    field(
+        out,
+        "  sinks",
+        format!("{}  first {} positions", percent(mass.sinks), stats::SINKS),
+    )?;
+    field(
+        out,
+        "  prompt",
+        format!("{}  the rest of it", percent(mass.prompt)),
+    )?;
+    field(
+        out,
+        "  recent",
+        format!("{}  last {window} generated", percent(mass.recent)),
+    )?;
+    field(
+        out,
+        "  middle",
+        format!("{}  generated before those", percent(mass.middle)),
+    )
+}
+
+fn shown(text: &str) -> &str {
+    if text.is_empty() { "unknown" } else { text }
+}
+
+fn count(n: u32) -> String {
+    group(&n.to_string())
+}
+
+fn rows_text(reader: &TraceReader) -> String {
+    let rows = count(reader.rows());
+    match (reader.is_partial(), reader.header().planned_rows) {
+        (false, _) => rows,
+        (true, None) => format!("{rows}, partial: the file ends before its recorder finished"),
+        (true, Some(planned)) => {
+            format!("{rows} of {}, partial: the file is cut off", count(planned))
+        }
+    }
+}
+
+fn shape(reader: &TraceReader) -> String {
+    let header = reader.header();
+    let part = |n: Option<u32>, what: &str| n.map(|n| format!("{n} {what}"));
+    let parts = [
+        header.architecture.clone(),
+        part(header.layers, "layers"),
+        part(header.heads, "heads"),
+        part(header.kv_heads, "KV heads"),
+        part(header.head_dim, "wide"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    shown(&parts.join(", ")).to_string()
+}
+
+/// One line a row: step, own position, sum, own weight, and the three heaviest positions.
+fn head(args: &HeadArgs, out: &mut dyn Write) -> Result<()> {
+    let reader = find(&args.file)?;
+    line(out, "  row  position       sum       own  heaviest")?;
+    let weight = |bits: u16| half::units(bits) as f64 / half::ONE as f64;
+    reader.for_each_in(0..args.rows, &mut |t, row| {
+        let mut order: Vec<usize> = (0..row.len()).collect();
+        order.sort_by(|a, b| row[*b].cmp(&row[*a]).then(a.cmp(b)));
+        let top = order
+            .iter()
+            .take(3)
+            .map(|&p| format!("{p}:{:.4}", weight(row[p])));
+        let top: Vec<String> = top.collect();
+        let own = row.last().map_or(0.0, |w| weight(*w));
+        let sum = half::sum(row) as f64 / half::ONE as f64;
+        let position = row.len() - 1;
+        line(
+            out,
+            &format!(
+                "{t:>5}  {position:>8}  {sum:>8.6}  {own:>8.6}  {}",
+                top.join("  ")
+            ),
+        )
+    })
+}
+
+fn run_verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<()> {
+    let reader = find(&args.file)?;
+    let found = verify::verify(&reader)?;
+    match args.format {
+        TraceFormat::Json => line(
+            out,
+            &pretty(&json!({ "name": reader.name(), "sound": true, "result": found })),
+        )?,
+        TraceFormat::Table => {
+            field(out, "rows", rows_text(&reader))?;
+            field(out, "chunks", group(&found.chunks.to_string()))?;
+            let worst = format!("{:.2e} in row {}", found.worst_sum_error, found.worst_row);
+            field(out, "worst sum", format!("misses 1 by {worst}"))?;
+            field(
+                out,
+                "result",
+                if found.partial {
+                    "sound, but partial"
+                } else {
+                    "sound"
+                },
+            )?;
+        }
+    }
+    if found.partial {
+        return Err(Error::new(
+            Cause::Infeasible,
+            format!(
+                "{} is partial: {} whole rows",
+                reader.label(),
+                reader.rows()
+            ),
+        )
+        .help("it can be used as it is; `kvplan trace import` of it writes a finished file"));
+    }
+    Ok(())
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}")
+}
+
+fn field(out: &mut dyn Write, name: &str, value: impl Display) -> Result<()> {
+    line(out, &format!("{name:<10} {value}"))
+}
+
+fn line(out: &mut dyn Write, text: &str) -> Result<()> {
+    writeln!(out, "{text}").map_err(|e| Error::usage(format!("cannot write the result: {e}")))
+}

@@ -1,0 +1,221 @@
+//! From other people's files to .kvt: `NumPy` arrays and archives, safetensors, raw pairs, and .kvt itself.
+//!
+//! Each source says what rows there are and from where; one loop reads, checks and writes them a row at
+//! a time, so an import needs memory for one chunk. Rows are checked here for good (weights finite and not negative,
+//! sums 1 within what binary16 can miss, layers averaging to the mean row) and never corrected: a recording that does
+//! not sum to 1 is not attention, and renormalising it would hide what happened to it.
+//!
+//! What is not known (model, sampler) stays unknown in the header. Importing a .kvt copies it, section by section,
+//! unknown kinds included: that turns a partial trace into a finished one.
+
+mod copy;
+mod npy;
+mod npz;
+mod numbers;
+pub(crate) mod raw;
+mod rows;
+mod tensors;
+
+use crate::error::{Error, Result};
+use crate::trace::beside;
+use crate::trace::half;
+use crate::trace::header::Header;
+use crate::trace::import::numbers::Numbers;
+use crate::trace::import::rows::{Extent, RowStream};
+use crate::trace::source::open_regular;
+use crate::trace::writer::TraceWriter;
+use std::io::BufReader;
+use std::path::Path;
+
+/// What the caller knows that the file does not say.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Prompt tokens.
+    pub prompt: Option<u32>,
+    /// Name of the model.
+    pub model: Option<String>,
+}
+
+/// What is known of the prompt.
+#[derive(Clone, Debug, Default)]
+struct Prompt {
+    length: Option<u32>,
+    ids: Option<Vec<u32>>,
+}
+
+/// Short arrays of an archive, each with its shape.
+struct Named {
+    prompt: Option<(Vec<u64>, Vec<f64>)>,
+    column_sums: Option<(Vec<u64>, Vec<f64>)>,
+}
+
+/// Imports `from` into `out`, by the ending of `from`, and returns the number of rows.
+///
+/// # Errors
+/// Usage if a path cannot be used or its ending is not known; data if what it holds cannot be attention rows.
+pub fn import(from: &Path, options: &Options, out: &Path) -> Result<u32> {
+    let ending = from.extension().map(|e| e.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
+        Some("npy") => import_npy(from, options, out),
+        Some("npz") => npz::import(from, options, out),
+        Some("safetensors") => tensors::import(from, options, out),
+        Some("json") => raw::import(from, options, out),
+        Some("kvt" | "part") => copy::copy(from, out),
+        _ => Err(Error::usage(format!("{} is none of the files that can be imported", from.display()))
+            .help("take a .npy, .npz, .safetensors or .kvt file, or the .json of a raw pair (X.json with X.rows.f16)")),
+    }
+}
+
+fn import_npy(path: &Path, options: &Options, out: &Path) -> Result<u32> {
+    let label = path.display().to_string();
+    let (file, length) = open_regular(path)?;
+    let mut reader = BufReader::with_capacity(1 << 16, file);
+    let npy = npy::Npy::read(&mut reader, &label)?;
+    let width = npy.width(&label)?;
+    let bytes = npy.count(&label)?.checked_mul(width.bytes() as u64);
+    if bytes.and_then(|b| b.checked_add(npy.data)) != Some(length) {
+        return Err(Error::data(format!(
+            "{label} has {} bytes of data, its shape {:?} of `{}` makes {}",
+            length.saturating_sub(npy.data),
+            npy.shape,
+            npy.descr,
+            bytes.map_or("more than 2^64".into(), |b| b.to_string())
+        ))
+        .help("the file is cut off or was appended to"));
+    }
+    let extent = rows::extent(&label, &npy.shape, options.prompt)?;
+    let numbers = Numbers::new(reader, width, label, npy.data);
+    let means = RowStream::means(numbers, &npy.shape, extent);
+    let given = Prompt::default();
+    Job::new(
+        options.header(path, extent, given, None),
+        extent,
+        means,
+        None,
+    )?
+    .write(out)
+}
+
+impl Options {
+    /// A header of what is known; the rest stays unknown.
+    fn header(
+        &self,
+        path: &Path,
+        extent: Extent,
+        prompt: Prompt,
+        column_sums: Option<(Vec<u64>, Vec<f64>)>,
+    ) -> Header {
+        let mut header = Header::new(self.model.clone().unwrap_or_default(), extent.prompt);
+        header.prompt_ids = prompt.ids;
+        #[allow(clippy::cast_possible_truncation)] // sums of attention, recorded in f32
+        let narrow = |(_, sums): (_, Vec<f64>)| sums.iter().map(|s| *s as f32).collect();
+        header.prompt_column_sums = column_sums.map(narrow);
+        if let Some(name) = path.file_name() {
+            let name = name.to_string_lossy().into_owned();
+            header.extra.insert("imported_from".into(), name.into());
+        }
+        header
+    }
+}
+
+/// The prompt by flag or by an array `prompt`: a scalar is its length, a vector its token ids.
+fn prompt_from(label: &str, named: &Named, options: &Options) -> Result<Prompt> {
+    let Some((shape, values)) = &named.prompt else {
+        return Ok(Prompt {
+            length: options.prompt,
+            ids: None,
+        });
+    };
+    let whole = |v: &f64| v.fract().abs() < f64::EPSILON && (0.0..4_294_967_296.0).contains(v);
+    if !values.iter().all(whole) {
+        return Err(Error::data(format!(
+            "{label}: array `prompt` is not made of whole numbers from 0 to 2^32"
+        )));
+    }
+    #[allow(clippy::cast_possible_truncation)] // checked just above
+    let ids: Vec<u32> = values.iter().map(|v| *v as u32).collect();
+    let (length, ids) = match (shape.as_slice(), ids.first()) {
+        ([], Some(&length)) => (length, None),
+        _ => (u32::try_from(ids.len()).unwrap_or(u32::MAX), Some(ids)),
+    };
+    match options.prompt {
+        Some(given) if given != length => Err(Error::data(format!(
+            "{label}: array `prompt` gives {length} tokens, --prompt gives {given}"
+        ))
+        .help("a scalar `prompt` is the length, a vector holds the token ids")),
+        _ => Ok(Prompt {
+            length: Some(length),
+            ids,
+        }),
+    }
+}
+
+/// One import: checked rows from somewhere, into one file.
+struct Job<'a> {
+    header: Header,
+    extent: Extent,
+    means: RowStream<'a>,
+    layers: Option<RowStream<'a>>,
+    tokens: Option<Vec<(u32, f32)>>,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        mut header: Header,
+        extent: Extent,
+        means: RowStream<'a>,
+        layers: Option<(RowStream<'a>, u32)>,
+    ) -> Result<Self> {
+        header.planned_rows = Some(extent.rows);
+        let layers = match layers {
+            Some((stream, count)) => {
+                header = header.with_layers(count);
+                Some(stream)
+            }
+            None => None,
+        };
+        header = header.with_chunks_for(extent.rows);
+        header.validate()?;
+        Ok(Self {
+            header,
+            extent,
+            means,
+            layers,
+            tokens: None,
+        })
+    }
+
+    /// Reads, checks and writes every row; an unfinished file is removed on failure.
+    fn write(mut self, out: &Path) -> Result<u32> {
+        let writer = TraceWriter::create(out, self.header.clone())?;
+        let rows = self.extent.rows;
+        let result = self.copy(writer);
+        if result.is_err() {
+            let _ = std::fs::remove_file(beside::part_name(out));
+        }
+        result.map(|()| rows)
+    }
+
+    fn copy(&mut self, mut writer: TraceWriter) -> Result<()> {
+        let (mut mean, mut per_layer) = (Vec::new(), Vec::new());
+        for t in 0..self.extent.rows {
+            self.means.next(t, &mut mean)?;
+            writer.push_row(&mean)?;
+            if let Some((id, logp)) = self.tokens.as_ref().map(|all| all[t as usize]) {
+                writer.push_token(id, logp)?;
+            }
+            if let Some(stream) = &mut self.layers {
+                stream.next(t, &mut per_layer)?;
+                half::check_mean(&mean, &per_layer, &|| {
+                    format!("{}: row {t}", stream.numbers.label)
+                })?;
+                writer.push_layers(&per_layer)?;
+            }
+        }
+        self.means.numbers.end()?;
+        if let Some(stream) = &mut self.layers {
+            stream.numbers.end()?;
+        }
+        writer.finish()
+    }
+}

@@ -1,0 +1,127 @@
+//! `kvplan trace`: what it prints and how it exits.
+
+use crate::trace_make::{file, small};
+use clap::Parser;
+use kvplan::cli::trace::{TraceCommand, run};
+use kvplan::error::Result;
+use std::fs;
+
+#[derive(Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: TraceCommand,
+}
+
+/// Runs a line; also what went to stdout.
+fn trace(words: &[&str]) -> (Result<()>, String) {
+    let line = Line::try_parse_from([&["trace"], words].concat()).unwrap();
+    let mut out = Vec::new();
+    let result = run(&line.command, &mut out);
+    (result, String::from_utf8(out).unwrap())
+}
+
+fn answer(words: &[&str]) -> String {
+    let (result, out) = trace(words);
+    result.unwrap();
+    out
+}
+
+#[test]
+fn info_for_people_and_for_programs() {
+    let table = answer(&["info", "smol_0_t6_s1"]);
+    for part in [
+        "SmolLM2-135M-Instruct Q4_1",
+        "128 tokens",
+        "1,000",
+        "1.21 MiB",
+        "rows, tokens",
+        "30 layers",
+    ] {
+        assert!(table.contains(part), "{part} not in:\n{table}");
+    }
+    assert!(!table.contains("partial"));
+    let json: serde_json::Value =
+        serde_json::from_str(&answer(&["info", "smol_0_t6_s1", "--format", "json"])).unwrap();
+    assert_eq!(
+        (&json["prompt"], &json["rows"], &json["partial"]),
+        (&128.into(), &1000.into(), &false.into())
+    );
+    let mass = |key: &str| json["mass"][key].as_f64().unwrap();
+    assert!((mass("sinks") + mass("prompt") + mass("recent") + mass("middle") - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn head_prints_what_it_was_asked_for() {
+    let text = answer(&["head", "smol_0_t6_s1", "-n", "3"]);
+    assert_eq!(text.lines().count(), 4);
+    let first: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(&first[..2], ["0", "128"]);
+    assert!(first[4].starts_with("0:0.38"), "{text}"); // the first token holds most, as in every such model
+    assert_eq!(
+        answer(&["head", "smol_0_t6_s1", "-n", "0"]).lines().count(),
+        1
+    );
+}
+
+#[test]
+fn verify_tells_sound_partial_and_damaged_apart() {
+    assert!(answer(&["verify", "smol_0_t6_s1"]).contains("sound"));
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = small();
+    let cut = file(dir.path(), "cut.kvt", &bytes[..bytes.len() - 40]);
+    let (result, out) = trace(&["verify", cut.to_str().unwrap(), "--format", "json"]);
+    let e = result.unwrap_err();
+    assert_eq!(e.exit_code(), 1);
+    assert!(e.message.contains("8 whole rows"), "{e}");
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&out).unwrap()["result"]["partial"],
+        true
+    );
+    assert!(answer(&["info", cut.to_str().unwrap()]).contains("8, partial"));
+
+    let mut flipped = bytes;
+    let at = flipped.len() - 40;
+    flipped[at] ^= 4;
+    let bad = file(dir.path(), "bad.kvt", &flipped);
+    let (result, out) = trace(&["verify", bad.to_str().unwrap()]);
+    assert_eq!((result.unwrap_err().exit_code(), out.as_str()), (3, ""));
+}
+
+#[test]
+fn export_and_import_close_the_circle() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    answer(&["export", "smol_0_t6_s1", "-o", &at("a.json")]);
+    let said = answer(&["import", &at("a.json"), "-o", &at("b.kvt")]);
+    assert!(said.contains("1,000 rows"), "{said}");
+    answer(&["export", &at("b.kvt"), "--out", &at("c.json")]);
+    assert_eq!(
+        fs::read(at("a.json")).unwrap(),
+        fs::read(at("c.json")).unwrap()
+    );
+    assert_eq!(
+        fs::read(at("a.rows.f16")).unwrap(),
+        fs::read(at("c.rows.f16")).unwrap()
+    );
+}
+
+#[test]
+fn an_import_of_a_partial_trace_finishes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = small();
+    let cut = file(dir.path(), "cut.kvt", &bytes[..bytes.len() - 40]);
+    let out = dir.path().join("whole.kvt");
+    answer(&["import", cut.to_str().unwrap(), "-o", out.to_str().unwrap()]);
+    let text = answer(&["verify", out.to_str().unwrap()]);
+    assert!(text.contains("rows       8\n"), "{text}");
+}
+
+#[test]
+fn a_path_that_is_not_there() {
+    for verb in ["info", "head", "verify"] {
+        let (result, out) = trace(&[verb, "no/such.kvt"]);
+        let e = result.unwrap_err();
+        assert_eq!((e.exit_code(), out.as_str()), (2, ""));
+        assert!(e.message.contains("no/such.kvt"), "{e}");
+    }
+}
