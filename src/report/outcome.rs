@@ -61,7 +61,7 @@ pub(super) fn requests(n: u32) -> String {
 fn verdict(page: &mut Page, o: &Outcome) {
     page.title("Answer");
     let peak = format!(
-        "{} of {} usable at the peak",
+        "{} at the peak, {} usable",
         size(o.memory.hbm_peak_bytes),
         size(o.memory.hbm_capacity_bytes)
     );
