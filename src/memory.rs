@@ -11,7 +11,7 @@ use crate::model::Ffn;
 use crate::service::Prepared;
 use crate::units::Bytes;
 
-/// HBM in use at one instant [bytes].
+/// HBM in use at one instant (bytes).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Instant {
     /// KV in T0, spare pages included.

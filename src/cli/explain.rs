@@ -12,7 +12,7 @@ use crate::report::{Style, explain, table};
 
 use super::out::Out;
 
-/// Largest result that is read [bytes].
+/// Largest result that is read (bytes).
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Arguments of `explain`.

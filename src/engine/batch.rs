@@ -73,7 +73,7 @@ pub struct Run {
     pub prefill: Ps,
     /// Prefill again after preemption.
     pub recompute: Ps,
-    /// Mean over requests of decode time over output tokens [s].
+    /// Mean over requests of decode time over output tokens (s).
     pub tpot_mean: f64,
     /// Tokens per second of the last step.
     pub at_end: f64,
@@ -134,13 +134,13 @@ pub struct Sums {
     pub retier: Ps,
     /// CPU gaps.
     pub gap: Ps,
-    /// Attention over HBM [s].
+    /// Attention over HBM (s).
     pub attention_s: f64,
-    /// Linear layers and head [s].
+    /// Linear layers and head (s).
     pub linear_s: f64,
-    /// Norms and launches [s].
+    /// Norms and launches (s).
     pub other_s: f64,
-    /// All-reduce [s].
+    /// All-reduce (s).
     pub collective_s: f64,
 }
 
@@ -163,7 +163,7 @@ pub struct Engine<'a> {
     out: Run,
 }
 
-/// Longest deferral of a re-tier's costs [steps].
+/// Longest deferral of a re-tier's costs (steps).
 const RING: usize = 1024;
 
 impl<'a> Engine<'a> {

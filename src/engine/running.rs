@@ -23,7 +23,7 @@ pub(super) struct Running {
     spills: bool,
 }
 
-/// Sums over the running sequences for the coming step [tokens].
+/// Sums over the running sequences for the coming step (tokens).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Totals {
     /// In T0..T3.

@@ -220,7 +220,7 @@ pub struct TraceUse {
     pub synthetic_share: f64,
 }
 
-/// Where the mean decode step goes [s].
+/// Where the mean decode step goes (s).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StepParts {
     /// Linear layers and head.

@@ -166,13 +166,13 @@ fn throughput(_prompt: u32, run: &Run, full: &Run) -> Throughput {
     }
 }
 
-/// 99th percentile over the steps of a run [s].
+/// 99th percentile over the steps of a run (s).
 pub(super) fn p99(run: &Run) -> Option<f64> {
     let mut steps: Vec<f64> = run.steps.iter().map(|s| s.secs()).collect();
     stats::percentile(&mut steps, 0.99)
 }
 
-/// Mean step of the run with everything in HBM [s].
+/// Mean step of the run with everything in HBM (s).
 pub(super) fn full_step(full: &Run) -> f64 {
     decode(full) / full.steps.len().max(1) as f64
 }

@@ -190,7 +190,7 @@ impl PolicySpec {
         }
     }
 
-    /// Fewest T0 tokens a request can be brought down to: what the policy protects [tokens].
+    /// Fewest T0 tokens a request can be brought down to: what the policy protects (tokens).
     pub fn least_hbm_tokens(&self, prompt: u32) -> u32 {
         match self.kind {
             Kind::FourTier(p) | Kind::Oracle(p) => {
@@ -200,7 +200,7 @@ impl PolicySpec {
         }
     }
 
-    /// First positions of a sequence that never leave T0: the prompt where it is protected, and the sinks [tokens].
+    /// First positions of a sequence that never leave T0: the prompt where it is protected, and the sinks (tokens).
     pub fn never_moves(&self, prompt: u32) -> u32 {
         match self.kind {
             Kind::FourTier(p) | Kind::Oracle(p) => match p.protect {

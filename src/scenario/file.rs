@@ -16,7 +16,7 @@ use crate::error::{Error, Result, did_you_mean};
 use super::keys::{find, names};
 use super::settings::{Origin, Settings, Source};
 
-/// Largest scenario file that is read [bytes].
+/// Largest scenario file that is read (bytes).
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Scenarios in the binary, by name.

@@ -7,7 +7,7 @@ use crate::units::{Bytes, text};
 use super::keys::find;
 use super::settings::Settings;
 
-/// Longest prompt or output that is simulated [tokens].
+/// Longest prompt or output that is simulated (tokens).
 pub(super) const MAX_TOKENS: u32 = 1 << 24;
 /// Largest batch that is simulated.
 pub(super) const MAX_BATCH: u32 = 100_000;

@@ -31,7 +31,7 @@ pub struct Class {
     pub output_bytes: f64,
 }
 
-/// What a step of `m` sequences costs apart from attention and transfers [s], per class where a vector.
+/// What a step of `m` sequences costs apart from attention and transfers (s), per class where a vector.
 #[derive(Clone, Debug)]
 pub struct BatchCost {
     /// Sequences.
@@ -72,9 +72,9 @@ pub struct Prepared {
     pub classes: Vec<Class>,
     /// Class of each layer, in order.
     pub order: Vec<u8>,
-    /// Host to device rate of one GPU [bytes/s].
+    /// Host to device rate of one GPU (bytes/s).
     pub h2d_rate: f64,
-    /// Device to host rate of one GPU [bytes/s].
+    /// Device to host rate of one GPU (bytes/s).
     pub d2h_rate: f64,
     kernels: f64,
     /// Attention: floor and seconds a byte.

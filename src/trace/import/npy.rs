@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::trace::import::numbers::Width;
 use std::io::Read;
 
-/// Longest header text taken [bytes].
+/// Longest header text taken (bytes).
 const MAX_TEXT: u32 = 1 << 16;
 
 /// What a .npy file announces.
@@ -17,7 +17,7 @@ pub(crate) struct Npy {
     /// As written: `<f2`.
     pub(crate) descr: String,
     pub(crate) shape: Vec<u64>,
-    /// Offset of the first element [bytes].
+    /// Offset of the first element (bytes).
     pub(crate) data: u64,
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Numbers<'a> {
     width: Width,
     /// File, and array within it.
     pub(crate) label: String,
-    /// Offset of the next number, in the file or in the unpacked array [bytes].
+    /// Offset of the next number, in the file or in the unpacked array (bytes).
     pub(crate) at: u64,
     buffer: Vec<u8>,
 }

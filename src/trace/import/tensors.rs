@@ -12,7 +12,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Longest header taken [bytes].
+/// Longest header taken (bytes).
 const MAX_HEADER: u64 = 64 << 20;
 
 pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<u32> {
