@@ -14,6 +14,7 @@ pub mod list;
 pub mod out;
 pub mod plan;
 pub mod plot;
+pub mod progress;
 pub mod render;
 pub mod schema;
 pub mod show;
@@ -127,7 +128,10 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Show(args) => done(show::run(args, out)),
         Command::Explain(args) => done(explain::run(args, out)),
         Command::Plot(args) => plot::run(args, out),
-        Command::Trace { command } => done(trace::run(command, out)),
+        Command::Trace { command } => {
+            let _watch = progress::watch("working", command.bytes(), out.quiet());
+            done(trace::run(command, out))
+        }
         Command::Schema(args) => done(schema::run(args, out)),
     }
 }

@@ -69,6 +69,11 @@ impl Out {
         Ok(())
     }
 
+    /// Whether remarks are unwanted.
+    pub fn quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Whether the result may carry colour.
     pub fn color(&self) -> bool {
         self.color

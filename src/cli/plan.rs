@@ -9,6 +9,7 @@ use crate::scenario::{print, resolve};
 use super::Answer;
 use super::flags::{Deployment, Format, ResultArgs};
 use super::out::Out;
+use super::progress;
 
 /// Arguments of `plan`.
 #[derive(Clone, Debug, Args)]
@@ -39,7 +40,9 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
     let question = resolve::question(&settings)?;
     args.result.open(out)?;
     let begun = std::time::Instant::now();
+    let watch = progress::watch("replaying", question.base.trace.bytes(), out.quiet());
     let plan = crate::plan::plan(&question)?;
+    drop(watch);
     out.detail(&format!("answered in {:.1?}", begun.elapsed()));
     if args.result.format() != Format::Table {
         plan.notes.iter().for_each(|n| out.note(n)); // a page shows its own

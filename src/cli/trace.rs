@@ -27,6 +27,20 @@ pub enum TraceCommand {
     Export(ExportArgs),
 }
 
+impl TraceCommand {
+    /// Bytes it will read or write, for a progress bar: the size of its file.
+    pub fn bytes(&self) -> u64 {
+        let path = match self {
+            Self::Import(a) => a.file.clone(),
+            Self::Info(a) => PathBuf::from(&a.file),
+            Self::Head(a) => PathBuf::from(&a.file),
+            Self::Verify(a) => PathBuf::from(&a.file),
+            Self::Export(a) => PathBuf::from(&a.file),
+        };
+        std::fs::metadata(path).map_or(0, |m| m.len())
+    }
+}
+
 /// Arguments of `trace import`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ImportArgs {

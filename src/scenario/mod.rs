@@ -115,6 +115,20 @@ pub enum TraceRef {
     Paths(Vec<PathBuf>),
 }
 
+impl TraceRef {
+    /// Size of the files, for a progress bar; 0 where they cannot be asked.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Paths(paths) => paths
+                .iter()
+                .filter_map(|p| std::fs::metadata(p).ok())
+                .map(|m| m.len())
+                .sum(),
+            Self::None | Self::Embedded => 0,
+        }
+    }
+}
+
 /// One row of `plan`: a card and how many of them.
 #[derive(Clone, Debug)]
 pub struct Card {

@@ -19,6 +19,7 @@ pub mod header;
 pub mod import;
 mod layout;
 mod preamble;
+pub mod progress;
 pub mod reader;
 mod scan;
 pub mod section;

@@ -232,6 +232,7 @@ impl TraceWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        super::progress::add(bytes.len());
         self.file
             .write_all(bytes)
             .map_err(|e| beside::cannot_write(&self.path, &e))
