@@ -9,6 +9,7 @@
 pub mod audit;
 mod batch;
 mod event;
+mod layer;
 mod pipeline;
 mod queue;
 mod running;
@@ -16,6 +17,7 @@ mod step;
 
 pub use batch::{Engine, Job, Peak, Run, Setup};
 pub use event::Event;
+pub use layer::LayerEvents;
 pub use pipeline::{LayerTimes, Passed, Pipeline};
 pub use queue::EventQueue;
 pub use step::{Burst, StepTimes, Stepper};
