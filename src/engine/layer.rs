@@ -61,7 +61,6 @@ struct Flight {
 /// The layers of one step after another, by events.
 #[derive(Clone, Debug)]
 pub struct LayerEvents {
-    depth: usize,
     shared: u128,
     ends: VecDeque<Ps>,
     link_free: Ps,
@@ -93,11 +92,9 @@ impl LayerEvents {
     pub fn new(depth: u32, duplex: f64) -> Self {
         #[allow(clippy::cast_possible_truncation)] // a share of 2^32
         let shared = (duplex.clamp(1e-6, 1.0) * PARTS as f64) as u128;
-        let depth = depth.max(1) as usize;
         Self {
-            depth,
             shared,
-            ends: VecDeque::from(vec![Ps::ZERO; depth]),
+            ends: VecDeque::from(vec![Ps::ZERO; depth.max(1) as usize]),
             link_free: Ps::ZERO,
             down: VecDeque::new(),
             heap: BinaryHeap::new(),
