@@ -64,7 +64,7 @@ fn unknown(path: &Path, result: &Value, key: &str) -> Error {
 }
 
 /// A result of kvplan, checked against its schema.
-fn read(path: &Path) -> Result<Value> {
+pub(super) fn read(path: &Path) -> Result<Value> {
     let shown = path.display().to_string();
     let unreadable = |e: std::io::Error| {
         Error::usage(format!("{shown}: {e}")).help("name a result saved with --format json -o FILE")

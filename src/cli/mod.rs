@@ -16,6 +16,7 @@ pub mod plan;
 pub mod plot;
 pub mod progress;
 pub mod render;
+pub mod rerun;
 pub mod schema;
 pub mod show;
 pub mod simulate;
@@ -78,6 +79,8 @@ enum Command {
     Show(show::ShowArgs),
     /// Prints the formula, the values and the sources behind one figure of a result.
     Explain(explain::ExplainArgs),
+    /// Computes a saved result again from the question it holds.
+    Rerun(rerun::RerunArgs),
     /// Draws tokens per request against tokens/s for one card.
     Plot(Box<plot::PlotArgs>),
     /// Imports, checks and prints recorded attention (.kvt).
@@ -128,6 +131,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Show(args) => done(show::run(args, out)),
         Command::Explain(args) => done(explain::run(args, out)),
         Command::Plot(args) => plot::run(args, out),
+        Command::Rerun(args) => rerun::run(args, out),
         Command::Trace { command } => {
             let _watch = progress::watch("working", command.bytes(), out.quiet());
             done(trace::run(command, out))

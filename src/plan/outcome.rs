@@ -39,6 +39,7 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
         overlap: overlap_word(case).into(),
         occupancy: s.occupancy.word().into(),
         seed: s.seed,
+        scenario: std::collections::BTreeMap::new(),
         fits,
         shortfall_bytes: shortfall,
         changes: Vec::new(),

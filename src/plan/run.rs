@@ -56,6 +56,11 @@ pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
     let full = Arc::new(case.run_full()?);
     let run = Arc::new(case.run()?);
     let mut out = outcome::build(&case, &Ran { run, full });
+    out.scenario = scenario
+        .asked
+        .iter()
+        .map(|a| (a.name.to_string(), a.value.clone()))
+        .collect();
     if !out.fits {
         out.changes = changes::that_fit(&case)?;
     }

@@ -55,6 +55,8 @@ pub struct Scenario {
     pub audit: bool,
     /// Remarks that qualify the question; they belong into the notes of its answer.
     pub notes: Vec<String>,
+    /// Every setting as resolved; kept in the result, so that it can be run again.
+    pub asked: Vec<Asked>,
 }
 
 impl Scenario {

@@ -31,7 +31,9 @@ pub fn scenario(settings: &Settings) -> Result<Scenario> {
     let card = cards
         .first()
         .ok_or_else(|| Error::internal("no hardware after the defaults"))?;
-    build(&settings, card)
+    let mut scenario = build(&settings, card)?;
+    scenario.asked = asked(&settings, &scenario, &cards[..1]);
+    Ok(scenario)
 }
 
 /// The question of `plan`: the same scenario on every card.
@@ -204,6 +206,7 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
         seed: seed(settings)?,
         audit: settings.audit,
         notes: Vec::new(),
+        asked: Vec::new(),
         deployment,
     };
     scenario.notes = notes(settings, &scenario);

@@ -13,6 +13,7 @@ macro_rules! skip {
 mod catalog;
 mod cli_hostile;
 mod cli_readme;
+mod cli_rerun;
 mod engine_layer;
 mod engine_pipeline;
 mod hand;
