@@ -12,6 +12,7 @@ mod event;
 mod pipeline;
 mod queue;
 mod running;
+mod spill;
 mod step;
 
 pub use batch::{Engine, Job, Peak, Run, Setup};

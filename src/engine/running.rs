@@ -95,14 +95,18 @@ impl RunningSet {
         done
     }
 
-    /// Appends one token to every sequence; whether one of them changes now and a sync is due.
-    pub(super) fn advance(&mut self) -> bool {
+    /// Whether one of the sequences changes after the coming step, so that a sync is due.
+    pub(super) fn changes(&self) -> bool {
+        self.since + 1 >= self.quiet
+    }
+
+    /// Appends one token to every sequence.
+    pub(super) fn advance(&mut self) {
         let n = self.list.len() as f64;
         self.totals.tiers[0] += n;
         self.totals.length += n;
         self.totals.copied += self.totals.spilling;
         self.since += 1;
-        self.since >= self.quiet
     }
 
     /// Brings every sequence up to date, telling `moved` of each decision that now holds.
