@@ -34,7 +34,7 @@ pub struct Held {
     pub sequences: f64,
     /// Tokens in T0, T1, T2 of layers without a window.
     pub tiers: [f64; 3],
-    /// Tokens each class with a window keeps (index = class; 0 for classes without one).
+    /// Tokens each class with a window keeps (index = class; 0 for classes without one); empty if no class has one.
     pub windowed: Vec<f64>,
 }
 

@@ -175,7 +175,12 @@ impl<'a> Engine<'a> {
         for job in &setup.jobs {
             check(job, &setup)?;
         }
-        let windowed = vec![0.0; setup.prepared.classes.len()];
+        let classes = &setup.prepared.classes;
+        let windowed = if classes.iter().any(|c| c.window.is_some()) {
+            vec![0.0; classes.len()]
+        } else {
+            Vec::new()
+        };
         Ok(Self {
             stepper: Stepper::new(setup.prepared),
             queue: EventQueue::default(),

@@ -90,6 +90,9 @@ impl RunningSet {
     /// Removes and returns the sequences that are done. Call [`RunningSet::settle`] after.
     pub(super) fn take_done(&mut self, jobs: &[Job]) -> Vec<Running> {
         let over = |r: &Running| r.done >= jobs[r.job as usize].request.output;
+        if !self.list.iter().any(over) {
+            return Vec::new();
+        }
         let (done, going) = std::mem::take(&mut self.list).into_iter().partition(over);
         self.list = going;
         done

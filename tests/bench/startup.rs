@@ -9,7 +9,10 @@ fn best(args: &[&str], n: u32) -> Duration {
     (0..n)
         .map(|_| {
             let begin = Instant::now();
-            let done = Command::new(env!("CARGO_BIN_EXE_kvplan")).args(args).stdout(Stdio::null()).status();
+            let done = Command::new(env!("CARGO_BIN_EXE_kvplan"))
+                .args(args)
+                .stdout(Stdio::null())
+                .status();
             assert!(done.is_ok_and(|s| s.success()), "kvplan {args:?} failed");
             begin.elapsed()
         })
@@ -23,8 +26,14 @@ fn main() {
     let nothing = best(&["--version"], n);
     let answer = best(&["plan"], n);
     let ms = answer.as_secs_f64() * 1e3;
-    println!("start-up to nothing        {:8.1} ms", nothing.as_secs_f64() * 1e3);
-    println!("start-up to default answer {ms:8.1} ms   bar 100 ms   {}", if ms < 100.0 { "met" } else { "MISSED" });
+    println!(
+        "start-up to nothing        {:8.1} ms",
+        nothing.as_secs_f64() * 1e3
+    );
+    println!(
+        "start-up to default answer {ms:8.1} ms   bar 100 ms   {}",
+        if ms < 100.0 { "met" } else { "MISSED" }
+    );
     if ms >= 100.0 && !smoke {
         std::process::exit(1);
     }

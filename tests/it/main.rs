@@ -14,6 +14,7 @@ mod catalog;
 mod cli_hostile;
 mod cli_readme;
 mod engine_pipeline;
+mod engine_stretch;
 mod hand;
 mod layering;
 mod model_cli;
