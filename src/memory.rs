@@ -34,7 +34,7 @@ pub struct Held {
     pub sequences: f64,
     /// Tokens in T0, T1, T2 of layers without a window.
     pub tiers: [f64; 3],
-    /// Tokens each class with a window keeps (index = class; 0 for classes without one).
+    /// Tokens each class with a window keeps (index = class; 0 for classes without one); empty if no class has one.
     pub windowed: Vec<f64>,
 }
 
@@ -138,6 +138,7 @@ impl Ledger {
     }
 
     /// KV bytes of the layers with a window, which always stay in HBM.
+    #[inline]
     pub fn windowed_bytes(&self, held: &Held) -> f64 {
         self.windowed
             .iter()
@@ -148,6 +149,7 @@ impl Ledger {
 
     /// HBM in use for KV and staging while `held` is live. `spilled` says that compaction is at work (its spare page a
     /// sequence counts).
+    #[inline]
     pub fn instant(&self, held: &Held, spilled: bool) -> Instant {
         let spare = if spilled {
             self.spare_pages * self.page * held.sequences * self.kv_token
@@ -162,6 +164,7 @@ impl Ledger {
 
     /// Staging that `t1` and `t2` tokens need in HBM during a step: `depth` layers of what streams, T2 at its own size
     /// and dequantised beside it; and the whole buffer of `staged`.
+    #[inline]
     pub fn staging(&self, t1: f64, t2: f64) -> f64 {
         let all = self.kv_token * t1 + self.t2_token * t2;
         if all <= 0.0 {

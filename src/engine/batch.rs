@@ -175,7 +175,12 @@ impl<'a> Engine<'a> {
         for job in &setup.jobs {
             check(job, &setup)?;
         }
-        let windowed = vec![0.0; setup.prepared.classes.len()];
+        let classes = &setup.prepared.classes;
+        let windowed = if classes.iter().any(|c| c.window.is_some()) {
+            vec![0.0; classes.len()]
+        } else {
+            Vec::new()
+        };
         Ok(Self {
             stepper: Stepper::new(setup.prepared),
             queue: EventQueue::default(),
@@ -201,7 +206,7 @@ impl<'a> Engine<'a> {
     ///
     /// # Errors
     /// Internal, if `observer` finds a law broken.
-    pub fn run(mut self, observer: &mut dyn Observer) -> Result<Run> {
+    pub fn run<O: Observer + ?Sized>(mut self, observer: &mut O) -> Result<Run> {
         for (i, job) in (0u32..).zip(&self.setup.jobs) {
             self.queue.schedule(job.request.arrival, Event::Arrive(i))?;
         }
@@ -216,11 +221,11 @@ impl<'a> Engine<'a> {
     }
 
     /// Handles one event; returns what it schedules.
-    fn handle(
+    fn handle<O: Observer + ?Sized>(
         &mut self,
         now: Ps,
         event: Event,
-        observer: &mut dyn Observer,
+        observer: &mut O,
     ) -> Result<Option<(Ps, Event)>> {
         match event {
             Event::Arrive(job) => {
@@ -251,15 +256,22 @@ impl<'a> Engine<'a> {
 
     /// Steps from `start` on until somebody changes; returns the end of the last. Quiet steps need no event of their own:
     /// only an arrival could come between, and it would find nobody admitted before the next change anyway unless the
-    /// batch has room, so with requests still to arrive every step is a turn.
-    fn steps(&mut self, start: Ps, observer: &mut dyn Observer) -> Result<Ps> {
-        let mut end = self.step(start, observer)?;
-        while !self.running.advance() {
-            if !self.queue.is_empty() || self.over() {
+    /// batch has room, so with requests still to arrive every step is a turn. In between T0 only grows, so the last of
+    /// these steps is the one to look at for the peaks.
+    fn steps<O: Observer + ?Sized>(&mut self, start: Ps, observer: &mut O) -> Result<Ps> {
+        let mut end = start;
+        loop {
+            let times = self.step(end, observer)?;
+            end = times.end;
+            let last = self.running.changes() || !self.queue.is_empty() || self.over();
+            if last {
+                self.peaks(times.t1_bytes);
+            }
+            self.running.advance();
+            if last {
                 break;
             }
             self.out.events += 1;
-            end = self.step(end, observer)?;
         }
         self.sync(end);
         Ok(end)
@@ -352,8 +364,8 @@ impl<'a> Engine<'a> {
         start
     }
 
-    /// One step that begins at `start`; returns its end.
-    fn step(&mut self, start: Ps, observer: &mut dyn Observer) -> Result<Ps> {
+    /// One step that begins at `start`.
+    fn step<O: Observer + ?Sized>(&mut self, start: Ps, observer: &mut O) -> Result<StepTimes> {
         let burst = std::mem::take(&mut self.ring[self.ring_at]);
         self.ring_at = (self.ring_at + 1) % RING;
         self.running.hold(
@@ -366,8 +378,9 @@ impl<'a> Engine<'a> {
         let times = self
             .stepper
             .step(start, m, &self.held, &burst, totals.spilling);
-        let instant = self.account(&times, &totals);
+        self.out.sums.add(&times, self.stepper.cost());
         let (destroyed, appended) = (totals.tiers[3], totals.length);
+        let instant = self.setup.ledger.instant(&self.held, totals.spilling > 0.0);
         observer.step(&StepFact {
             times: &times,
             held: &self.held,
@@ -378,11 +391,12 @@ impl<'a> Engine<'a> {
         self.out.steps.push(times.end - start);
         self.out.tokens += u64::from(m);
         self.out.makespan = times.end;
-        Ok(times.end)
+        Ok(times)
     }
 
-    /// Adds the step to the sums and the peaks.
-    fn account(&mut self, times: &StepTimes, totals: &Totals) -> Instant {
+    /// Adds the step just run to the peaks.
+    fn peaks(&mut self, t1_bytes: f64) {
+        let totals: &Totals = self.running.totals();
         let ledger = self.setup.ledger;
         let instant = ledger.instant(&self.held, totals.spilling > 0.0);
         let peak = &mut self.out.peak;
@@ -402,9 +416,7 @@ impl<'a> Engine<'a> {
             .full
             .max(ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held));
         peak.ddr = peak.ddr.max(ddr);
-        peak.t1 = peak.t1.max(times.t1_bytes);
-        self.out.sums.add(times, self.stepper.cost());
-        instant
+        peak.t1 = peak.t1.max(t1_bytes);
     }
 
     /// Brings everybody up to date at `end`: decisions that now hold, and who is done.

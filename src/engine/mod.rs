@@ -13,6 +13,7 @@ mod layer;
 mod pipeline;
 mod queue;
 mod running;
+mod spill;
 mod step;
 
 pub use batch::{Engine, Job, Peak, Run, Setup};

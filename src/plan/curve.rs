@@ -5,6 +5,7 @@
 
 use rayon::prelude::*;
 
+use super::recordings::Recordings;
 use super::run::{Case, cannot_start, with};
 use crate::deploy::T1Mode;
 use crate::error::{Error, Result};
@@ -55,7 +56,7 @@ pub fn curve(scenario: &Scenario, longest: u32) -> Result<Curve> {
         ))
         .help("raise --output"));
     }
-    let case = Case::new(&at(&s, longest, "full"), &[])?;
+    let case = Case::new(&at(&s, longest, "full"), &Recordings::default())?;
     let wall = case.ledger.holds(s.batch, u32::MAX / 4);
     let tokens = points(shortest, longest, wall);
     let rows: Vec<[Option<f64>; 4]> = tokens
@@ -116,7 +117,7 @@ fn at(s: &Scenario, tokens: u32, policy: &str) -> Scenario {
 
 /// Tokens per second in HBM, by the engine, streamed, on the host.
 fn point(s: &Scenario, tokens: u32, wall: u32) -> Result<[Option<f64>; 4]> {
-    let full = Case::new(&at(s, tokens, "full"), &[])?;
+    let full = Case::new(&at(s, tokens, "full"), &Recordings::default())?;
     let rate = |run: &crate::engine::Run| {
         run.tokens as f64 / run.makespan.saturating_sub(run.prefill).secs()
     };
@@ -136,7 +137,7 @@ fn point(s: &Scenario, tokens: u32, wall: u32) -> Result<[Option<f64>; 4]> {
         }
         let case = Case::new(
             &with(&at(s, tokens, "four-tier:hbm=fit"), |d| d.t1 = t1),
-            &[],
+            &Recordings::default(),
         )?;
         let run = case.run()?;
         Ok((run.peak.hbm.total() <= case.ledger.pool()).then(|| rate(&run)))
@@ -152,7 +153,11 @@ fn point(s: &Scenario, tokens: u32, wall: u32) -> Result<[Option<f64>; 4]> {
 /// Longest request whose T1 at its end streams within one all-in-HBM step.
 fn free_until(s: &Scenario, case: &Case, wall: u32) -> Result<u32> {
     let link = case.prepared.h2d_rate * f64::from(s.deployment.gpus);
-    let end = Case::new(&at(s, wall.clamp(s.prompt + 1, u32::MAX / 4), "full"), &[])?.run_full()?;
+    let end = Case::new(
+        &at(s, wall.clamp(s.prompt + 1, u32::MAX / 4), "full"),
+        &Recordings::default(),
+    )?
+    .run_full()?;
     let step = end.steps.last().map_or(0.0, |p| p.secs());
     let free = link * step / (f64::from(s.batch) * case.ledger.kv_token.max(1.0));
     #[allow(clippy::cast_possible_truncation)] // a count of tokens

@@ -10,7 +10,7 @@ use crate::replay::Quality as Mass;
 use crate::scenario::Occupancy;
 use crate::stats;
 use crate::timeline::Timeline;
-use crate::units::Bytes;
+use crate::units::{Bytes, Ps};
 
 use super::run::{Case, Ran};
 
@@ -169,8 +169,7 @@ fn throughput(_prompt: u32, run: &Run, full: &Run) -> Throughput {
 
 /// 99th percentile over the steps of a run (s).
 pub(super) fn p99(run: &Run) -> Option<f64> {
-    let mut steps: Vec<f64> = run.steps.iter().map(|s| s.secs()).collect();
-    stats::percentile(&mut steps, 0.99)
+    stats::percentile_of(&mut run.steps.clone(), 0.99).map(Ps::secs)
 }
 
 /// Mean step of the run with everything in HBM (s).

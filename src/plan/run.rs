@@ -14,12 +14,13 @@ use crate::memory::Ledger;
 use crate::metrics::Outcome;
 use crate::policy::{self, PolicySpec};
 use crate::replay;
-use crate::scenario::{Occupancy, Phase, Scenario, TraceRef};
+use crate::scenario::{Occupancy, Phase, Scenario};
 use crate::service::Prepared;
 use crate::timeline::Timeline;
-use crate::trace::{self, TraceReader};
+use crate::trace::TraceReader;
 use crate::workload::{self, Request};
 
+use super::recordings::Recordings;
 use super::{budget, changes, outcome};
 
 /// A scenario made ready: laws, ledger, budget, traces.
@@ -51,7 +52,7 @@ pub(super) struct Ran {
 /// # Errors
 /// Usage (names, settings), data (a damaged trace), internal (a broken law under `audit`).
 pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
-    let traces = open(&scenario.trace)?;
+    let traces = Recordings::open(&scenario.trace)?;
     let case = Case::new(scenario, &traces)?;
     let full = Arc::new(case.run_full()?);
     let run = Arc::new(case.run()?);
@@ -67,40 +68,25 @@ pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
     Ok(out)
 }
 
-/// Opens the recordings a scenario names.
-///
-/// # Errors
-/// Data or usage, naming the file.
-pub fn open(trace: &TraceRef) -> Result<Vec<Arc<TraceReader>>> {
-    match trace {
-        TraceRef::None => Ok(Vec::new()),
-        TraceRef::Embedded => Ok(vec![Arc::new(trace::default_trace()?)]),
-        TraceRef::Paths(paths) => paths
-            .iter()
-            .map(|p| TraceReader::open(p).map(Arc::new))
-            .collect(),
-    }
-}
-
 impl Case {
     /// Resolves the budget and replays.
     ///
     /// # Errors
     /// As [`simulate`].
-    pub(super) fn new(scenario: &Scenario, traces: &[Arc<TraceReader>]) -> Result<Self> {
+    pub(super) fn new(scenario: &Scenario, traces: &Recordings) -> Result<Self> {
         let mut scenario = scenario.clone();
         scenario.deployment = scenario.deployment.with_kernels();
         let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
         let prepared = Prepared::new(&scenario.deployment);
         let ledger = Ledger::new(&prepared);
-        let timelines = timelines(&scenario, &spec, traces)?;
+        let timelines = traces.timelines(&spec, scenario.prompt, scenario.output)?;
         Ok(Self {
             scenario,
             prepared,
             ledger,
             spec,
             timelines,
-            traces: traces.to_vec(),
+            traces: traces.readers().to_vec(),
         })
     }
 
@@ -138,7 +124,7 @@ impl Case {
                 policy: "full".into(),
                 ..self.scenario.clone()
             },
-            &[],
+            &Recordings::default(),
         )
     }
 
@@ -212,25 +198,6 @@ fn full_timeline(s: &Scenario) -> Result<Arc<Timeline>> {
         s.prompt,
         s.output,
     )?))
-}
-
-fn timelines(
-    s: &Scenario,
-    spec: &PolicySpec,
-    traces: &[Arc<TraceReader>],
-) -> Result<Vec<Arc<Timeline>>> {
-    let replayed = match traces {
-        [] => vec![replay::by_length(spec, s.prompt, s.output)?],
-        some => some
-            .iter()
-            .map(|t| replay::extended(t.as_ref(), spec, s.prompt, s.output))
-            .collect::<Result<_>>()?,
-    };
-    let never_moves = spec.never_moves(s.prompt);
-    Ok(replayed
-        .into_iter()
-        .map(|t| Arc::new(Timeline { never_moves, ..t }))
-        .collect())
 }
 
 /// Whether a deployment cannot start at all, and why.

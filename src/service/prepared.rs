@@ -72,6 +72,8 @@ pub struct Prepared {
     pub classes: Vec<Class>,
     /// Class of each layer, in order.
     pub order: Vec<u8>,
+    /// The same as runs of consecutive layers alike: class and how many.
+    pub runs: Vec<(u8, u32)>,
     /// Host to device rate of one GPU (bytes/s).
     pub h2d_rate: f64,
     /// Device to host rate of one GPU (bytes/s).
@@ -101,6 +103,7 @@ impl Prepared {
         }
         Self {
             classes,
+            runs: runs(&order),
             order,
             h2d_rate: transfer::h2d_rate(&deployment.hardware, gpus),
             d2h_rate: transfer::d2h_rate(&deployment.hardware, gpus),
@@ -222,6 +225,14 @@ impl Prepared {
                     + self.head(parts.len() as f64)
                     + cpu::step_gap(&d.runtime, parts.len() as f64))
     }
+}
+
+/// Runs of equal entries: the entry and how often it comes.
+fn runs(order: &[u8]) -> Vec<(u8, u32)> {
+    order
+        .chunk_by(|a, b| a == b)
+        .map(|run| (run[0], u32::try_from(run.len()).unwrap_or(u32::MAX)))
+        .collect()
 }
 
 /// The attention law of a deployment as floor and slope: it is evaluated every step.

@@ -16,6 +16,7 @@ mod cli_readme;
 mod cli_rerun;
 mod engine_layer;
 mod engine_pipeline;
+mod engine_stretch;
 mod hand;
 mod layering;
 mod model_cli;
