@@ -11,7 +11,7 @@ use super::run::{Case, Ran, cannot_start, with};
 use super::ways::{self, How, Way};
 use super::{outcome, quick, verdict};
 use crate::deploy::T1Mode;
-use crate::engine::Run;
+use crate::engine::{MOST_STEPS, Run, too_long};
 use crate::error::Result;
 use crate::hardware::Hardware;
 use crate::scenario::{Occupancy, Scenario};
@@ -263,6 +263,10 @@ fn rounds(case: &Case, most: u32) -> Result<Run> {
     let first = of(most)?;
     if case.scenario.occupancy == Occupancy::Staggered {
         return Ok(first);
+    }
+    let steps = first.steps.len() as u64 * u64::from(batch.div_ceil(most));
+    if steps > MOST_STEPS as u64 {
+        return Err(too_long());
     }
     let mut all = first.clone();
     for _ in 1..batch / most {

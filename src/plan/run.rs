@@ -186,7 +186,7 @@ impl Case {
             respawn,
         })?;
         if s.audit {
-            engine.run(&mut Audit::default())
+            engine.run(&mut Audit::new(prepared))
         } else {
             engine.run(&mut Unwatched)
         }
