@@ -111,8 +111,8 @@ impl Audit {
         let t = fact.times;
         self.up += t.h2d_bytes;
         let (up, carried) = (self.up, self.rate * (self.link + self.retier).secs());
-        let never = t.end.is_never();
-        self.require("bytes", never || up <= carried * (1.0 + SLACK), || {
+        let free = t.end.is_never() || self.rate.is_infinite();
+        self.require("bytes", free || up <= carried * (1.0 + SLACK), || {
             format!("{up} bytes came up a link that could carry {carried}")
         })?;
         if self.last.is_none() {
@@ -132,12 +132,17 @@ impl Audit {
     fn time(&mut self, fact: &StepFact<'_>) -> Result<()> {
         let t = fact.times;
         let (clock, never) = (self.clock, t.end.is_never());
-        self.require("time", t.begin >= clock && (never || t.end > t.begin), || {
-            format!("a step from {:?} to {:?} after {clock:?}", t.begin, t.end)
-        })?;
+        self.require(
+            "time",
+            t.begin >= clock && (never || t.end > t.begin),
+            || format!("a step from {:?} to {:?} after {clock:?}", t.begin, t.end),
+        )?;
         let parts = t.gap + t.retier + t.compute + t.exposed;
         self.require("time", never || t.end == t.begin + parts, || {
-            format!("a step from {:?} to {:?} of parts {parts:?}", t.begin, t.end)
+            format!(
+                "a step from {:?} to {:?} of parts {parts:?}",
+                t.begin, t.end
+            )
         })?;
         self.clock = t.end;
         let wall = t.end - *self.began.get_or_insert(t.begin);

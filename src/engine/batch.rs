@@ -416,12 +416,7 @@ impl<'a> Engine<'a> {
         let compact = self.setup.prepared.deployment.compact == Compact::Retier;
         let deferred = &mut self.deferred;
         self.running.sync(&self.setup.jobs, |job, next| {
-            charge(
-                deferred.after(job.phase),
-                next,
-                job,
-                compact,
-            );
+            charge(deferred.after(job.phase), next, job, compact);
         });
         let m = self.running.len() as f64;
         let done = self.running.take_done(&self.setup.jobs);
@@ -482,7 +477,9 @@ pub fn too_long() -> Error {
     let steps = crate::units::text::group(&MOST_STEPS.to_string());
     Error::new(
         Cause::Infeasible,
-        format!("the requests take turns for more than {steps} decode steps, the most that is simulated"),
+        format!(
+            "the requests take turns for more than {steps} decode steps, the most that is simulated"
+        ),
     )
     .help("a smaller --batch gives the same tokens per second")
 }

@@ -78,7 +78,10 @@ fn after(change: impl FnOnce(&mut Told)) -> Result<(), String> {
 #[track_caller]
 fn refused(law: &str, change: impl FnOnce(&mut Told)) {
     let said = after(change).unwrap_err();
-    assert!(said.contains(&format!("law of {law} broken at step 1")), "{said}");
+    assert!(
+        said.contains(&format!("law of {law} broken at step 1")),
+        "{said}"
+    );
 }
 
 #[test]

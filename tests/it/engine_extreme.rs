@@ -12,7 +12,9 @@ fn out(words: &str) -> Outcome {
 
 #[test]
 fn a_hundred_thousand_requests() {
-    let o = out("model smollm2-135m weights bf16 hardware b200-sxm batch 100000 prompt 1 output 70 policy four-tier:hbm=0.5,window=8,interval=16");
+    let o = out(
+        "model smollm2-135m weights bf16 hardware b200-sxm batch 100000 prompt 1 output 70 policy four-tier:hbm=0.5,window=8,interval=16",
+    );
     assert_eq!((o.engine.steps, o.batch), (70, 100_000));
     // A note, an error or a fit, but always a memory figure: 23,040 B a token.
     assert_eq!(o.memory.kv_full_bytes, 71 * 100_000 * 23_040);
@@ -20,16 +22,25 @@ fn a_hundred_thousand_requests() {
 
 #[test]
 fn a_chain_of_four_million_tokens() {
-    let o = out("model smollm2-135m weights bf16 batch 1 prompt 1 output 4000000 policy four-tier:hbm=0.5,interval=1000");
+    let o = out(
+        "model smollm2-135m weights bf16 batch 1 prompt 1 output 4000000 policy four-tier:hbm=0.5,interval=1000",
+    );
     assert_eq!(o.engine.steps, 4_000_000);
     assert!(o.throughput.output_tokens_per_s.unwrap() > 0.0);
 }
 
 #[test]
 fn one_token_in_and_one_out() {
-    for policy in ["full", "four-tier:hbm=fit", "streaming-llm", "four-tier:hbm=0,interval=1,window=1"] {
+    for policy in [
+        "full",
+        "four-tier:hbm=fit",
+        "streaming-llm",
+        "four-tier:hbm=0,interval=1,window=1",
+    ] {
         for occupancy in ["lockstep", "staggered"] {
-            let o = out(&format!("model llama-3.1-8b prompt 1 output 1 occupancy {occupancy} policy {policy}"));
+            let o = out(&format!(
+                "model llama-3.1-8b prompt 1 output 1 occupancy {occupancy} policy {policy}"
+            ));
             assert!(o.fits && o.throughput.output_tokens_per_s.unwrap() > 0.0);
         }
     }
@@ -42,7 +53,7 @@ fn odd_policies() {
         "four-tier:hbm=0,evict=1,semantics=cumulative,window=1",
         "four-tier:hbm=0.5,interval=1000000000",
         "four-tier:hbm=0.5,interval=5000",
-        "four-tier:hbm=1tok,window=4000000000,sinks=4000000000",
+        "four-tier:hbm=1tok,window=2000000000,sinks=2000000000",
         "four-tier:hbm=0,t2=1",
         "streaming-llm:window=1,sinks=0",
     ] {

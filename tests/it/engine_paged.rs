@@ -29,7 +29,10 @@ fn two_requests_in_six_pages_by_hand() {
     batch.extend([1.0; 16]);
     assert_eq!(watch.sequences, batch);
     assert_eq!((run.tokens, run.preemptions), (80, 1));
-    assert_eq!(run.prefill, Ps::from_secs(w.prepared.prefill(&[(0, 16), (0, 16)])));
+    assert_eq!(
+        run.prefill,
+        Ps::from_secs(w.prepared.prefill(&[(0, 16), (0, 16)]))
+    );
     assert_eq!(run.recompute, Ps::from_secs(w.prepared.prefill(&[(0, 48)])));
     // The wall is the steps and both prefills; the pause of the second lies between step 39 and step 40.
     let steps: Ps = run.steps.iter().copied().sum();
@@ -50,7 +53,11 @@ fn a_request_that_fits_only_without_whole_pages_is_refused() {
             .run(vec![job("full", 16, 40); 2], 2, true, &mut Unwatched)
     };
     for room in [8, 56, 60, 63] {
-        assert_eq!(run(room).unwrap_err().cause, Cause::Infeasible, "room for {room}");
+        assert_eq!(
+            run(room).unwrap_err().cause,
+            Cause::Infeasible,
+            "room for {room}"
+        );
     }
     assert_eq!(run(64).unwrap().tokens, 80);
 }

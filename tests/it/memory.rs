@@ -9,7 +9,8 @@ use crate::engine_support::{World, scenario};
 
 /// Tokens of KV that an H100 holds beside a model in bf16 under vLLM, one sequence.
 fn pool_tokens(model: &str) -> f64 {
-    let w = World::of(&scenario(&format!("model {model} hardware h100-sxm weights bf16")).deployment);
+    let w =
+        World::of(&scenario(&format!("model {model} hardware h100-sxm weights bf16")).deployment);
     w.ledger.pool() / w.ledger.kv_token
 }
 
@@ -80,9 +81,11 @@ fn a_spare_page_a_sequence_where_compaction_works() {
 fn kv_heads_replicate_past_their_number() {
     // Llama-3.1-8B has 8 KV heads: 8 GPUs hold one each, 16 hold each head twice. Query heads: 32.
     let token = |gpus: u32| {
-        World::of(&scenario(&format!("model llama-3.1-8b hardware h100-sxm gpus {gpus}")).deployment)
-            .ledger
-            .kv_token
+        World::of(
+            &scenario(&format!("model llama-3.1-8b hardware h100-sxm gpus {gpus}")).deployment,
+        )
+        .ledger
+        .kv_token
     };
     for gpus in [1, 2, 8] {
         assert!((token(gpus) - 131_072.0).abs() < 1e-6, "{gpus}");
@@ -94,17 +97,26 @@ fn kv_heads_replicate_past_their_number() {
 #[test]
 fn windows_bound_what_a_sequence_holds() {
     // Half of the layers see 4,096 (gemma-2) or 128 (gpt-oss) tokens: at 32,768 tokens they hold 1/8 or 1/256.
-    for (model, share) in [("gemma-2-27b", 0.5 + 0.5 / 8.0), ("gpt-oss-20b", 0.5 + 0.5 / 256.0)] {
+    for (model, share) in [
+        ("gemma-2-27b", 0.5 + 0.5 / 8.0),
+        ("gpt-oss-20b", 0.5 + 0.5 / 256.0),
+    ] {
         let s = scenario(&format!("model {model} weights bf16"));
         let unwindowed = s.deployment.model.kv_bytes_per_token(s.deployment.kv) * 32_768.0;
         let held = World::of(&s.deployment).ledger.sequence_bytes(32_768.0);
-        assert!((held / unwindowed - share).abs() < 1e-9, "{model}: {}", held / unwindowed);
+        assert!(
+            (held / unwindowed - share).abs() < 1e-9,
+            "{model}: {}",
+            held / unwindowed
+        );
     }
 }
 
 /// A deployment with room for `share` of the KV that it needs.
 fn squeezed(flags: &str, share: f64) -> kvplan::scenario::Scenario {
-    let mut s = scenario(&format!("{flags} policy four-tier:hbm=fit,window=16,interval=32"));
+    let mut s = scenario(&format!(
+        "{flags} policy four-tier:hbm=fit,window=16,interval=32"
+    ));
     let w = World::of(&s.deployment);
     let fixed = (w.ledger.weights + w.ledger.activation + w.ledger.reserve).as_f64();
     #[allow(clippy::cast_possible_truncation)] // a count of tokens
