@@ -103,7 +103,7 @@ impl Ledger {
                     .map(|c| c.kv_token)
                     .fold(0.0, f64::max),
             page: f64::from(d.runtime.page_tokens),
-            depth: f64::from(d.depth).min(prepared.order.len() as f64),
+            depth: f64::from(prepared.staged_layers()),
             t1: d.t1,
             spare_pages: if d.compact == Compact::Retier {
                 1.0

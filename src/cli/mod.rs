@@ -101,9 +101,18 @@ pub enum Answer {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     render::on_panic();
+    threads();
     interrupt::install();
     let outcome = std::panic::catch_unwind(|| start(std::env::args_os()));
     ExitCode::from(outcome.unwrap_or(70))
+}
+
+/// One worker a core at most: more only wait for each other, whatever `RAYON_NUM_THREADS` says.
+fn threads() {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let asked = std::env::var("RAYON_NUM_THREADS").ok().and_then(|t| t.parse().ok()).filter(|n| *n > 0);
+    let n = asked.unwrap_or(cores).min(cores);
+    rayon::ThreadPoolBuilder::new().num_threads(n).build_global().ok(); // only the first call counts
 }
 
 fn start(args: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {

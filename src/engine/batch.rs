@@ -7,10 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::deferred::Deferred;
 use super::running::{RunningSet, Totals, charge};
-use super::{Burst, Event, EventQueue, Observer, StepFact, StepTimes, Stepper};
+use super::{Event, EventQueue, Observer, StepFact, StepTimes, Stepper};
 use crate::deploy::{Compact, WriteBack};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::memory::{Held, Instant, Ledger};
 use crate::service::{BatchCost, Prepared};
 use crate::timeline::Timeline;
@@ -152,8 +153,7 @@ pub struct Engine<'a> {
     waiting: VecDeque<(u32, u32, bool)>,
     running: RunningSet,
     held: Held,
-    ring: Vec<Burst>,
-    ring_at: usize,
+    deferred: Deferred,
     idle: bool,
     /// When each job's decoding began; a preempted one keeps its first beginning.
     began: Vec<Option<Ps>>,
@@ -163,8 +163,9 @@ pub struct Engine<'a> {
     out: Run,
 }
 
-/// Longest deferral of a re-tier's costs (steps).
-const RING: usize = 1024;
+/// Most decode steps of a run: twice the longest chain that is simulated, and what keeps a batch of a hundred thousand
+/// on a card that holds one request from filling memory.
+pub const MOST_STEPS: usize = 1 << 25;
 
 impl<'a> Engine<'a> {
     /// An engine with its jobs still to arrive.
@@ -190,8 +191,7 @@ impl<'a> Engine<'a> {
                 windowed,
                 ..Held::default()
             },
-            ring: vec![Burst::default(); RING],
-            ring_at: 0,
+            deferred: Deferred::default(),
             idle: true,
             began: vec![None; setup.jobs.len()],
             wanted: setup.jobs.iter().map(|j| u64::from(j.request.output)).sum(),
@@ -366,8 +366,10 @@ impl<'a> Engine<'a> {
 
     /// One step that begins at `start`.
     fn step<O: Observer + ?Sized>(&mut self, start: Ps, observer: &mut O) -> Result<StepTimes> {
-        let burst = std::mem::take(&mut self.ring[self.ring_at]);
-        self.ring_at = (self.ring_at + 1) % RING;
+        if self.out.steps.len() >= MOST_STEPS {
+            return Err(too_long(MOST_STEPS as f64));
+        }
+        let burst = self.deferred.next();
         self.running.hold(
             &mut self.held,
             &self.setup.prepared.classes,
@@ -387,6 +389,8 @@ impl<'a> Engine<'a> {
             destroyed,
             appended,
             instant,
+            peak: self.out.peak.hbm,
+            ddr: self.out.peak.ddr,
         })?;
         self.out.steps.push(times.end - start);
         self.out.tokens += u64::from(m);
@@ -422,14 +426,9 @@ impl<'a> Engine<'a> {
     /// Brings everybody up to date at `end`: decisions that now hold, and who is done.
     fn sync(&mut self, end: Ps) {
         let compact = self.setup.prepared.deployment.compact == Compact::Retier;
-        let (ring, ring_at) = (&mut self.ring, self.ring_at);
+        let deferred = &mut self.deferred;
         self.running.sync(&self.setup.jobs, |job, next| {
-            charge(
-                &mut ring[(ring_at + job.phase as usize) % RING],
-                next,
-                job,
-                compact,
-            );
+            charge(deferred.after(job.phase), next, job, compact);
         });
         let m = self.running.len() as f64;
         let done = self.running.take_done(&self.setup.jobs);
@@ -448,6 +447,8 @@ impl<'a> Engine<'a> {
         self.tpot_sum += end.saturating_sub(began).secs() / steps;
         self.finished += 1;
         if self.setup.respawn {
+            // Its successor begins at the prompt.
+            self.setup.jobs[job as usize].request.generated = 0;
             self.waiting.push_back((job, 0, false));
         }
     }
@@ -483,6 +484,18 @@ impl Sums {
     }
 }
 
+/// A run of more steps than can be simulated.
+pub fn too_long(most: f64) -> Error {
+    let steps = crate::units::text::group(&format!("{most:.0}"));
+    Error::new(
+        Cause::Infeasible,
+        format!(
+            "the requests take turns for more than {steps} decode steps, the most that is simulated"
+        ),
+    )
+    .help("a smaller --batch gives the same tokens per second")
+}
+
 /// Refuses a job that could never run.
 fn check(job: &Job, setup: &Setup<'_>) -> Result<()> {
     if job.timeline.steps < job.request.output {
@@ -491,16 +504,11 @@ fn check(job: &Job, setup: &Setup<'_>) -> Result<()> {
             job.timeline.steps, job.request.output
         )));
     }
-    if job.phase as usize >= RING {
-        return Err(Error::usage(format!(
-            "a re-tier phase of {} steps is over the limit of {RING}",
-            job.phase
-        )));
-    }
-    let longest = f64::from(job.request.prompt + job.request.output);
+    let page = setup.prepared.deployment.runtime.page_tokens.max(1);
+    let longest = f64::from((job.request.prompt + job.request.output).next_multiple_of(page));
     if setup.paged && setup.ledger.sequence_bytes(longest) > setup.ledger.pool() {
         return Err(Error::new(
-            crate::error::Cause::Infeasible,
+            Cause::Infeasible,
             "the engine cannot hold one request at its full length",
         ));
     }

@@ -8,6 +8,7 @@
 
 pub mod audit;
 mod batch;
+mod deferred;
 mod event;
 mod layer;
 mod pipeline;
@@ -16,7 +17,7 @@ mod running;
 mod spill;
 mod step;
 
-pub use batch::{Engine, Job, Peak, Run, Setup};
+pub use batch::{Engine, Job, MOST_STEPS, Peak, Run, Setup, too_long};
 pub use event::Event;
 pub use layer::LayerEvents;
 pub use pipeline::{LayerTimes, Passed, Pipeline};
@@ -39,6 +40,10 @@ pub struct StepFact<'a> {
     pub appended: f64,
     /// HBM in use for KV and staging.
     pub instant: Instant,
+    /// HBM at its largest so far, this step included.
+    pub peak: Instant,
+    /// Host memory at its largest so far [bytes].
+    pub ddr: f64,
 }
 
 /// Watches a run without touching it.

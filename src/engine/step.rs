@@ -62,11 +62,15 @@ pub struct StepTimes {
 pub struct Stepper<'a> {
     prepared: &'a Prepared,
     cost: BatchCost,
+    /// Batch that `cost`, `gap` and `head` are for; 0 before the first step.
+    sized: u32,
     gap: Ps,
     head: Ps,
     layers: Vec<LayerTimes>,
     spill: Spill,
     pipeline: Pipeline,
+    /// Whether the step before had transfers: the link's lead cannot reach back before the first of them.
+    streamed: bool,
     down_free: Ps,
     token_bytes: f64,
     merge: f64,
@@ -75,19 +79,17 @@ pub struct Stepper<'a> {
 impl<'a> Stepper<'a> {
     /// A machine at rest.
     pub fn new(prepared: &'a Prepared) -> Self {
-        let depth = prepared
-            .deployment
-            .depth
-            .clamp(1, u32::try_from(prepared.order.len()).unwrap_or(u32::MAX));
         let tiered = prepared.classes.iter().filter(|c| c.window.is_none());
         Self {
             prepared,
             cost: prepared.batch(1),
+            sized: 0,
+            streamed: false,
             gap: Ps::ZERO,
             head: Ps::ZERO,
             layers: vec![LayerTimes::default(); prepared.classes.len()],
             spill: Spill::default(),
-            pipeline: Pipeline::new(depth),
+            pipeline: Pipeline::new(prepared.staged_layers()),
             down_free: Ps::ZERO,
             token_bytes: tiered.map(|c| c.kv_token * f64::from(c.count)).sum(),
             merge: prepared.deployment.hardware.gpu.kernels.linear_fixed.get(),
@@ -106,6 +108,7 @@ impl<'a> Stepper<'a> {
     ) -> StepTimes {
         self.size(m);
         if held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default() {
+            self.streamed = false;
             return self.plain(begin, held);
         }
         self.spill(held, burst, written);
@@ -157,7 +160,8 @@ impl<'a> Stepper<'a> {
 
     /// Takes up the costs of a batch of `m`.
     fn size(&mut self, m: u32) {
-        if self.cost.m != m || self.gap == Ps::ZERO {
+        if self.sized != m {
+            self.sized = m;
             self.cost = self.prepared.batch(m);
             self.gap = Ps::from_secs(self.cost.gap);
             self.head = Ps::from_secs(self.cost.head);
@@ -238,14 +242,27 @@ impl<'a> Stepper<'a> {
                 .zip(&self.layers)
                 .map(|(c, l)| l.compute * u64::from(c.count))
                 .sum();
-        out.exposed = out.h2d_busy + self.spill.down;
+        // What the host sends back in its attention is part of the wait for it, inside compute.
+        let up: Ps = classes
+            .iter()
+            .zip(&self.layers)
+            .map(|(c, l)| l.transfer * u64::from(c.count))
+            .sum();
+        out.exposed = up + self.spill.down;
         out.end = out.begin + out.gap + out.retier + out.exposed + out.compute;
     }
 
     fn run_overlapped(&mut self, drained: f64, out: &mut StepTimes) {
-        self.pipeline.drain(drained, out.begin + out.retier);
+        let streams = self.layers.iter().any(|l| l.transfer > Ps::ZERO);
+        let lost = if streams && !self.streamed {
+            1.0
+        } else {
+            drained
+        };
+        self.streamed = streams;
+        self.pipeline.drain(lost, out.begin + out.retier);
         let start = out.begin + out.gap + out.retier;
-        let passed = if out.h2d_busy > Ps::ZERO {
+        let passed = if streams {
             self.pipeline
                 .pass_runs(start, &self.prepared.runs, &self.layers)
         } else {

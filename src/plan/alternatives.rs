@@ -12,7 +12,7 @@ use super::run::{Case, Ran, cannot_start, with};
 use super::ways::{self, How, Way};
 use super::{outcome, quick, verdict};
 use crate::deploy::T1Mode;
-use crate::engine::Run;
+use crate::engine::{MOST_STEPS, Run, too_long};
 use crate::error::Result;
 use crate::hardware::Hardware;
 use crate::scenario::{Occupancy, Scenario};
@@ -262,6 +262,10 @@ fn rounds(case: &Case, most: u32) -> Result<Run> {
     let first = of(most)?;
     if case.scenario.occupancy == Occupancy::Staggered {
         return Ok(first);
+    }
+    let steps = first.steps.len() as u64 * u64::from(batch.div_ceil(most));
+    if steps > MOST_STEPS as u64 {
+        return Err(too_long(MOST_STEPS as f64));
     }
     let mut all = first.clone();
     for _ in 1..batch / most {

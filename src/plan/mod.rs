@@ -33,6 +33,7 @@ use recordings::Recordings;
 /// # Errors
 /// As [`simulate`]; an alternative that cannot start is a row that says so, not an error.
 pub fn plan(question: &Question) -> Result<Plan> {
+    run::check_size(&question.base, true)?;
     let traces = Recordings::open(&question.base.trace)?;
     let rows: Vec<Row> = question
         .cards

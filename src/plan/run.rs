@@ -47,11 +47,15 @@ pub(super) struct Ran {
     pub full: Arc<Run>,
 }
 
+/// Most decode steps of requests that take turns: a few seconds of simulation.
+const MOST_TURNS: f64 = 4e6;
+
 /// Simulates one deployment.
 ///
 /// # Errors
 /// Usage (names, settings), data (a damaged trace), internal (a broken law under `audit`).
 pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
+    check_size(scenario, scenario.occupancy == Occupancy::Staggered)?;
     let traces = Recordings::open(&scenario.trace)?;
     let case = Case::new(scenario, &traces)?;
     let full = Arc::new(case.run_full()?);
@@ -104,11 +108,22 @@ impl Case {
         )
     }
 
+    /// Refuses what would take turns for too long to simulate, before it runs: requests at their full length that the
+    /// pool holds together, times their output.
+    fn check_turns(&self, max_running: u32) -> Result<()> {
+        let s = &self.scenario;
+        let each = self.ledger.sequence_bytes(f64::from(s.prompt) + f64::from(s.output));
+        let together = (self.ledger.pool() / each.max(1.0)).clamp(1.0, f64::from(max_running.max(1)));
+        let steps = f64::from(s.batch) / together * f64::from(s.output);
+        if steps > MOST_TURNS { Err(crate::engine::too_long(MOST_TURNS)) } else { Ok(()) }
+    }
+
     /// Runs the engine as it is: everything in HBM, paged, at most `max_running` together.
     ///
     /// # Errors
     /// Infeasible, if not even one request fits.
     pub(super) fn run_paged(&self, max_running: u32) -> Result<Run> {
+        self.check_turns(max_running)?;
         let full = full_timeline(&self.scenario)?;
         self.engine(&self.prepared, &self.ledger, &[full], max_running, true)
     }
@@ -177,7 +192,7 @@ impl Case {
             respawn,
         })?;
         if s.audit {
-            engine.run(&mut Audit::default())
+            engine.run(&mut Audit::new(prepared))
         } else {
             engine.run(&mut Unwatched)
         }

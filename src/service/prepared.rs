@@ -113,6 +113,13 @@ impl Prepared {
         }
     }
 
+    /// Layers of staging: the depth asked for, at most the layers that tier (those with a window stay in HBM).
+    pub fn staged_layers(&self) -> u32 {
+        let tiered = self.classes.iter().filter(|c| c.window.is_none());
+        let layers = tiered.map(|c| c.count).sum::<u32>().max(1);
+        self.deployment.depth.clamp(1, layers)
+    }
+
     /// Costs of a step of `m` sequences.
     pub fn batch(&self, m: u32) -> BatchCost {
         let rows = f64::from(m);
