@@ -1,7 +1,7 @@
 //! A scene to bytes: SVG in tenths of a unit, PNG at twice the size.
 //!
 //! plotters takes whole pixels, so the SVG is drawn ten times as large and shown through its view box, and the PNG is
-//! drawn four times as large and averaged down, which smooths edges that plotters leaves jagged. Letters of the PNG are
+//! drawn six times as large and averaged down, which smooths edges that plotters leaves jagged. Letters of the PNG are
 //! set here on fractions of a pixel; those of the SVG are text, so that they can be searched and read aloud.
 
 use plotters::coord::Shift;
@@ -103,14 +103,14 @@ fn spoken(words: &Words, scale: Scale) -> Text<'_, (i32, i32), String> {
 }
 
 fn png(scene: &Scene) -> Result<Vec<u8>> {
-    let (fine, shown) = (Scale(4), Scale(2));
+    let (fine, shown) = (Scale(6), Scale(2));
     let (w, h) = fine.size(scene);
     let mut pixels = vec![255; w as usize * h as usize * 3];
     let area = BitMapBackend::with_buffer(&mut pixels, (w, h)).into_drawing_area();
     shapes(&area, scene, fine)?;
     area.present().map_err(broken)?;
     drop(area);
-    let mut pixels = halved(&pixels, w as usize, h as usize);
+    let mut pixels = shrunk(&pixels, w as usize, h as usize, 3);
     let face = Face::embedded()?;
     let (w, h) = shown.size(scene);
     for words in &scene.words {
@@ -119,19 +119,21 @@ fn png(scene: &Scene) -> Result<Vec<u8>> {
     encoded(&pixels, w, h)
 }
 
-/// Mean of each two by two pixels.
-fn halved(pixels: &[u8], width: usize, height: usize) -> Vec<u8> {
+/// Mean of each `by` times `by` pixels.
+fn shrunk(pixels: &[u8], width: usize, height: usize, by: usize) -> Vec<u8> {
     let row = width * 3;
+    let all = u32::try_from(by * by).unwrap_or(1);
     let mean = |y: usize, x: usize, c: usize| {
-        let at = 2 * y * row + 6 * x + c;
-        let sum: u32 = [at, at + 3, at + row, at + row + 3]
-            .iter()
-            .map(|i| u32::from(pixels[*i]))
-            .sum();
-        u8::try_from((sum + 2) / 4).unwrap_or(u8::MAX)
+        let first = by * y * row + by * 3 * x + c;
+        let of_line = |line: usize| -> u32 {
+            let at = first + line * row;
+            (0..by).map(|i| u32::from(pixels[at + 3 * i])).sum()
+        };
+        let sum: u32 = (0..by).map(of_line).sum();
+        u8::try_from((sum + all / 2) / all).unwrap_or(u8::MAX)
     };
-    (0..height / 2)
-        .flat_map(|y| (0..width / 2).flat_map(move |x| (0..3).map(move |c| (y, x, c))))
+    (0..height / by)
+        .flat_map(|y| (0..width / by).flat_map(move |x| (0..3).map(move |c| (y, x, c))))
         .map(|(y, x, c)| mean(y, x, c))
         .collect()
 }

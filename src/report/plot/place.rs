@@ -99,6 +99,15 @@ impl Obstacles {
         paths + self.boxes.iter().filter(|b| b.meets(r)).count()
     }
 
+    /// Distance of a place to the nearest path [units].
+    pub fn distance(&self, p: Point) -> f64 {
+        self.paths
+            .iter()
+            .flat_map(|path| path.windows(2))
+            .map(|s| to_segment(p, s[0], s[1]))
+            .fold(f64::INFINITY, f64::min)
+    }
+
     /// Number of the candidate within `bounds` that collides least, the first of equals; none if none is within.
     pub fn best(&self, candidates: &[Rect], bounds: &Rect) -> Option<usize> {
         candidates
@@ -108,4 +117,12 @@ impl Obstacles {
             .min_by_key(|(i, r)| (self.collisions(&r.grown(2.0)), *i))
             .map(|(i, _)| i)
     }
+}
+
+/// Distance of a place to a straight line from `a` to `b`.
+fn to_segment(p: Point, a: Point, b: Point) -> f64 {
+    let (dx, dy) = (b.0 - a.0, b.1 - a.1);
+    let along = ((p.0 - a.0) * dx + (p.1 - a.1) * dy) / (dx * dx + dy * dy).max(1e-12);
+    let share = along.clamp(0.0, 1.0);
+    (p.0 - a.0 - share * dx).hypot(p.1 - a.1 - share * dy)
 }

@@ -9,7 +9,7 @@ use super::super::color::{INK, QUIET, SKY};
 use super::super::face::Face;
 use super::super::frame::Frame;
 use super::super::place::{Obstacles, Rect};
-use super::super::scene::{Scene, Side};
+use super::super::scene::{Point, Scene, Shape, Side};
 use super::EM;
 
 /// The best mode and the floor at one place across.
@@ -121,10 +121,7 @@ pub(super) fn name(
     let text = "tiering pays";
     let (width, height) = (face.width(text, EM) + 4.0, 1.05 * EM);
     let inside = inside(piece, width, height);
-    let tallest = fine(piece)
-        .max_by(|a, b| a.gain().total_cmp(&b.gain()))
-        .unwrap_or(piece[0]);
-    let heart = (tallest.x, (tallest.best + tallest.floor) / 2.0);
+    let heart = heart(piece, taken);
     let outside = around(heart, width, height);
     let all: Vec<Rect> = inside.iter().chain(&outside).copied().collect();
     let Some(chosen) = taken.best(&all, &f.edge) else {
@@ -137,10 +134,24 @@ pub(super) fn name(
             if r.top > heart.1 { r.top } else { r.bottom },
         );
         scene.line(vec![from, heart], QUIET, 1.0);
+        scene.shapes.push(Shape::Dot {
+            at: heart,
+            radius: 2.0,
+            color: QUIET,
+        });
     }
     let at = ((r.left + r.right) / 2.0, r.bottom - 0.24 * EM);
     scene.write(text, at, Side::Middle, EM, INK);
     taken.boxes.push(r);
+}
+
+/// The place in a piece that is farthest from all curves.
+fn heart(piece: &[Column], taken: &Obstacles) -> Point {
+    let clear = |p: &Point| taken.distance(*p);
+    fine(piece)
+        .flat_map(|c| [0.3, 0.4, 0.5, 0.6, 0.7].map(|s| (c.x, c.best + s * c.gain())))
+        .max_by(|a, b| clear(a).total_cmp(&clear(b)))
+        .unwrap_or((piece[0].x, piece[0].best))
 }
 
 /// Columns a few units apart.

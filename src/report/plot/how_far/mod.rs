@@ -3,8 +3,8 @@
 //! Shown: the wall where HBM is full; the strip beyond it in which T1 streams for free; each T1 mode from the wall on;
 //! the engine as it is (preempt and recompute) as a dashed floor; and, shaded, where a T1 mode beats that floor. Before
 //! the wall all of them are the run with everything in HBM, so one curve is drawn. A series that ends early has a cross
-//! at its end and says why. `staged` is left out where it stays within 3 % of `stream`: two curves on one another only
-//! look like a mistake.
+//! at its end. `staged` is left out where it stays near `stream` (the caption says so): two curves on one another only
+//! look like a mistake. A flat curve looks flat: the y axis spans at least a factor of two.
 
 mod gain;
 mod series;
@@ -110,8 +110,8 @@ fn frame(c: &Curve, face: &Face, bottom: f64) -> Frame {
         .fold((f64::INFINITY, f64::MIN_POSITIVE), |(l, h), v| {
             (l.min(v), h.max(v))
         });
-    // at least a factor of three, so that a flat curve looks flat
-    let (low, high) = ((low / 1.25).min(high / 3.0).log10(), high.log10());
+    // at least a factor of two, so that a flat curve looks flat
+    let (low, high) = ((low / 1.25).min(high / 2.2).log10(), high.log10());
     let free = 1.0 - HEADROOM / (bottom - top);
     let last = c.tokens.last().unwrap_or(&c.tokens[0]);
     Frame {

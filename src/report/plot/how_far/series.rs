@@ -54,7 +54,7 @@ const STREAM: Look = Look {
     color: VERMILION,
     mark: Mark::Circle,
     dashed: false,
-    end: "no room beyond",
+    end: "",
 };
 const STAGED: Look = Look {
     name: "staged T1",
@@ -142,7 +142,7 @@ pub(super) fn draw(scene: &mut Scene, drawn: &[Drawn]) {
         });
         marks(scene, d, 18.0 * (i % 3) as f64);
         if let (false, Some(end)) = (d.whole, d.points.last())
-            && !d.look.end.is_empty()
+            && d.look.name != IN_HBM.name
         {
             cross(scene, *end, d.look.color);
         }
@@ -246,18 +246,18 @@ fn apart(ends: &[&Drawn], f: &Frame) -> Vec<f64> {
     out
 }
 
-/// Names a curve that ends inside the frame: along it, or near the cross at its end.
+/// Names a curve that ends inside the frame: near the cross at its end, or along it if all in HBM.
 fn inside(scene: &mut Scene, d: &Drawn, f: &Frame, face: &Face, taken: &mut Obstacles) {
     let text = if d.look.end.is_empty() {
         d.look.name.to_string()
     } else {
         format!("{}: {}", d.look.name, d.look.end)
     };
-    let from_end = !d.look.end.is_empty();
-    let places: Vec<Point> = if from_end {
-        d.points.iter().rev().copied().collect()
-    } else {
+    let places = if d.look.name == IN_HBM.name {
         d.points.clone()
+    } else {
+        taken.boxes.push(Rect::around(end(d), 12.0, 12.0));
+        vec![end(d)]
     };
     put(scene, &text, d.look.color, &places, f, face, taken);
 }
@@ -286,19 +286,7 @@ fn put(
     let (width, height) = (face.width(text, EM), 1.04 * EM);
     let candidates: Vec<Rect> = places
         .iter()
-        .flat_map(|(x, y)| {
-            let near = 0.5 * height + 7.0;
-            [
-                (*x, y - near),
-                (x + width / 2.0 + 6.0, y - near),
-                (x + width / 2.0 + 12.0, *y),
-                (*x, y + near),
-                (x - width / 2.0 - 6.0, y + near),
-                (x + width / 2.0 + 6.0, y + near),
-                (*x, y + 2.0 * near),
-                (*x, y - 2.0 * near),
-            ]
-        })
+        .flat_map(|at| around(*at, width, height))
         .map(|centre| Rect::around(centre, width, height))
         .collect();
     let bounds = Rect {
@@ -312,4 +300,25 @@ fn put(
     let at = (r.left, r.bottom - 0.24 * EM);
     scene.write(text, at, Side::Left, EM, color);
     taken.boxes.push(r);
+}
+
+/// Centres of boxes around a place: over it, right, under it, left; near ones first.
+fn around((x, y): Point, width: f64, height: f64) -> Vec<Point> {
+    let (side, over) = (0.5 * width + 10.0, 0.5 * height + 8.0);
+    [1.0, 1.8, 2.6, 3.6]
+        .into_iter()
+        .flat_map(|far| {
+            let over = far * over;
+            [
+                (x, y - over),
+                (x + side, y - over),
+                (x + side, y + (far - 1.0) * height),
+                (x, y + over),
+                (x - side, y + over),
+                (x + side, y + over),
+                (x - side, y - over),
+                (x - side, y + (far - 1.0) * height),
+            ]
+        })
+        .collect()
 }
