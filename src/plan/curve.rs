@@ -12,16 +12,16 @@
 //! Units: tokens per request, output tokens per second without the first prefill. Points run in parallel and are
 //! collected in order, so equal questions give equal curves.
 
+mod words;
+
 use rayon::prelude::*;
 
 use super::run::{Case, cannot_start, with};
 use crate::deploy::T1Mode;
 use crate::engine::Run;
-use crate::error::{Cause, Error, Result};
-use crate::memory::Ledger;
+use crate::error::{Error, Result};
 use crate::scenario::{Occupancy, Scenario};
-use crate::units::Bytes;
-use crate::units::text::{group, show_bytes};
+use crate::units::text::group;
 
 /// One series over the points of a curve [tokens/s]; `None` where it cannot run.
 pub type Series = Vec<Option<f64>>;
@@ -57,6 +57,12 @@ impl Curve {
     /// All rates of all series.
     pub fn rates(&self) -> impl Iterator<Item = f64> + '_ {
         self.series().into_iter().flatten().flatten().copied()
+    }
+
+    /// Whether any T1 mode runs anywhere.
+    pub fn tiers(&self) -> bool {
+        let modes = [&self.stream, &self.staged, &self.host];
+        modes.into_iter().flatten().any(Option::is_some)
     }
 
     /// Whether `staged` is anywhere 10 % off `stream`, or runs where it does not.
@@ -119,8 +125,8 @@ pub fn curve(scenario: &Scenario, longest: u32) -> Result<Curve> {
         .collect::<Result<_>>()?;
     let column = |i: usize| rows.iter().map(|r| r[i]).collect();
     let mut curve = Curve {
-        title: title(&s),
-        subtitle: subtitle(&s),
+        title: words::title(&s),
+        subtitle: words::subtitle(&s),
         caption: String::new(),
         in_hbm: column(0),
         engine: column(1),
@@ -132,9 +138,9 @@ pub fn curve(scenario: &Scenario, longest: u32) -> Result<Curve> {
         tokens,
     };
     if curve.rates().next().is_none() {
-        return Err(nothing_runs(&case.ledger, shortest));
+        return Err(words::nothing_runs(&case.ledger, shortest));
     }
-    curve.caption = caption(&s, &curve);
+    curve.caption = words::caption(&s, &curve);
     Ok(curve)
 }
 
@@ -174,81 +180,7 @@ fn room(case: &Case, shortest: u32) -> Result<()> {
     if case.ledger.pool() > 0.0 {
         return Ok(());
     }
-    Err(nothing_runs(&case.ledger, shortest))
-}
-
-/// Nothing runs, with the memory that is missing for one request of `tokens`.
-fn nothing_runs(ledger: &Ledger, tokens: u32) -> Error {
-    let fixed = ledger.weights + ledger.activation + ledger.reserve;
-    let kv = Bytes::ceil(ledger.sequence_bytes(f64::from(tokens)));
-    let short = Bytes((fixed + kv).0.saturating_sub(ledger.capacity.0));
-    Error::new(
-        Cause::Infeasible,
-        format!(
-            "nothing to draw: weights {}, activations {}, runtime {} and one request of {} tokens {} are over the {} \
-             that may be used, short by {}",
-            show_bytes(ledger.weights),
-            show_bytes(ledger.activation),
-            show_bytes(ledger.reserve),
-            group(&tokens.to_string()),
-            show_bytes(kv),
-            show_bytes(ledger.capacity),
-            show_bytes(short)
-        ),
-    )
-    .help("use smaller --weights, more --gpus, a larger --hardware or a shorter --prompt")
-}
-
-fn title(s: &Scenario) -> String {
-    let d = &s.deployment;
-    let cards = if d.gpus > 1 {
-        format!("{} × ", d.gpus)
-    } else {
-        String::new()
-    };
-    format!("{} on {cards}{}", d.model.name, d.hardware.name)
-}
-
-fn subtitle(s: &Scenario) -> String {
-    let d = &s.deployment;
-    let requests = if s.batch == 1 { "request" } else { "requests" };
-    format!(
-        "{} {requests} at once, prompt {} tokens, {} weights, {} KV, runtime {}",
-        group(&s.batch.to_string()),
-        group(&s.prompt.to_string()),
-        d.weights,
-        d.kv,
-        d.runtime.id
-    )
-}
-
-fn caption(s: &Scenario, c: &Curve) -> String {
-    let h = &s.deployment.hardware;
-    let calibrated = if h.calibrated.is_some() {
-        "calibrated"
-    } else {
-        "not calibrated"
-    };
-    let mut out = format!(
-        "Simulated, {calibrated}: link {}, host DDR {}. All requests at the same length at once (lockstep), first prefill \
-         not counted.",
-        h.link.h2d.show(),
-        h.host.ddr_read.show()
-    );
-    if c.wall < c.tokens.last().copied().unwrap_or(0) {
-        out +=
-            " Shaded: a T1 mode is faster than the engine as it is, which preempts and recomputes.";
-        if !c.staged_differs() && c.stream.iter().any(Option::is_some) {
-            out += " Staged T1 is within 10 % of stream.";
-        }
-    }
-    let ends = |series: &Series| {
-        series.iter().any(Option::is_some) && series.last().is_some_and(Option::is_none)
-    };
-    if [&c.engine, &c.stream, &c.host].into_iter().any(ends) {
-        out += " Cross: no memory for longer requests.";
-    }
-    out
+    Err(words::nothing_runs(&case.ledger, shortest))
 }
 
 /// Geometric points, and the places at which a series begins or ends.

@@ -37,7 +37,7 @@ fn deployments() -> Vec<Curve> {
         ("weights", "bf16"),
     ];
     let desktop = |more: &[(&'static str, &'static str)]| {
-        curve_of(&[&small, &[("hardware", "rtx-4090")], more].concat())
+        curve_of(&[&small[..], &[("hardware", "rtx-4090")], more].concat())
     };
     vec![
         curve_of(&[("hardware", "gh200")]),

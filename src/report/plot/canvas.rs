@@ -88,16 +88,16 @@ fn escaped(text: &str) -> String {
 
 /// Words as an SVG text: plotters' top anchor stands 0.76 em over the baseline, in whatever font.
 fn spoken(words: &Words, scale: Scale) -> Text<'_, (i32, i32), String> {
-    let side = match words.side {
+    let anchor = match words.side {
         Side::Left => HPos::Left,
         Side::Middle => HPos::Center,
         Side::Right => HPos::Right,
     };
-    // plotters writes size / 1.24 as the em.
-    let size = words.em * f64::from(scale.0) * 1.24;
-    let style = TextStyle::from((FAMILIES, size).into_font())
+    // plotters writes the height over 1.24 as the em.
+    let height = words.em * f64::from(scale.0) * 1.24;
+    let style = TextStyle::from((FAMILIES, height).into_font())
         .color(&words.color)
-        .pos(Pos::new(side, VPos::Top));
+        .pos(Pos::new(anchor, VPos::Top));
     let at = (words.at.0, words.at.1 - 0.76 * words.em);
     Text::new(words.text.clone(), scale.place(at), style)
 }
@@ -198,7 +198,7 @@ where
             match dash {
                 None => area.draw(&PathElement::new(whole(points), style)),
                 Some((on, off)) => area.draw(&DashedPathElement::new(
-                    whole(points).into_iter(),
+                    whole(points),
                     scale.length(*on),
                     scale.length(*off),
                     style,

@@ -37,14 +37,19 @@ impl Face {
 
     /// Lines of at most `width` that a text breaks into, at spaces.
     pub fn wrap(&self, text: &str, em: f64, width: f64) -> Vec<String> {
-        let mut lines: Vec<String> = Vec::new();
+        let mut lines = Vec::new();
+        let mut line = String::new();
         for word in text.split(' ') {
-            let longer = lines.last().map(|l| format!("{l} {word}"));
-            match longer.filter(|l| self.width(l, em) <= width) {
-                Some(l) => *lines.last_mut().expect("a line was extended") = l,
-                None => lines.push(word.into()),
+            let longer = format!("{line} {word}");
+            if line.is_empty() {
+                line = word.into();
+            } else if self.width(&longer, em) <= width {
+                line = longer;
+            } else {
+                lines.push(std::mem::replace(&mut line, word.into()));
             }
         }
+        lines.push(line);
         lines
     }
 

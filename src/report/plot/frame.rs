@@ -75,6 +75,7 @@ const DECIMAL: &[&[f64]] = &[
     &[1.0, 3.0],
     &[1.0, 2.0, 5.0],
     &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0],
+    &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
 ];
 
 /// Ticks in a logarithmic range: the coarsest set with at least three, else the finest.

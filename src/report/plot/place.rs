@@ -40,6 +40,18 @@ impl Rect {
         }
     }
 
+    /// The same, moved sideways into `bounds` as far as it fits.
+    #[must_use]
+    pub fn moved_into(self, bounds: &Self) -> Self {
+        let by = (bounds.right - self.right).min(0.0);
+        let by = by + (bounds.left - self.left - by).max(0.0);
+        Self {
+            left: self.left + by,
+            right: self.right + by,
+            ..self
+        }
+    }
+
     /// Whether two boxes share a point.
     pub fn meets(&self, other: &Self) -> bool {
         self.left < other.right
@@ -108,13 +120,19 @@ impl Obstacles {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// Number of the candidate within `bounds` that collides least, the first of equals; none if none is within.
-    pub fn best(&self, candidates: &[Rect], bounds: &Rect) -> Option<usize> {
+    /// Number of the candidate within `bounds` that collides least, `more` collisions of its own counted, the first of
+    /// equals; none if none is within.
+    pub fn best(
+        &self,
+        candidates: &[Rect],
+        bounds: &Rect,
+        more: impl Fn(usize, &Rect) -> usize,
+    ) -> Option<usize> {
         candidates
             .iter()
             .enumerate()
             .filter(|(_, r)| bounds.holds(r))
-            .min_by_key(|(i, r)| (self.collisions(&r.grown(2.0)), *i))
+            .min_by_key(|(i, r)| (self.collisions(&r.grown(2.0)) + more(*i, r), *i))
             .map(|(i, _)| i)
     }
 }

@@ -124,30 +124,42 @@ pub(super) fn name(
     let heart = heart(piece, taken);
     let outside = around(heart, width, height);
     let all: Vec<Rect> = inside.iter().chain(&outside).copied().collect();
-    let Some(chosen) = taken.best(&all, &f.edge) else {
+    let leader = |r: &Rect| [nearest(r, heart), heart];
+    let hidden = |i: usize, r: &Rect| {
+        let [from, to] = leader(r);
+        if i < inside.len() {
+            0
+        } else {
+            taken.boxes.iter().filter(|b| b.crossed(from, to)).count()
+        }
+    };
+    let Some(chosen) = taken.best(&all, &f.edge, hidden) else {
         return;
     };
     let r = all[chosen];
     if chosen >= inside.len() {
-        let from = (
-            heart.0.clamp(r.left, r.right),
-            if r.top > heart.1 { r.top } else { r.bottom },
-        );
-        scene.line(vec![from, heart], QUIET, 1.0);
+        scene.line(leader(&r).to_vec(), QUIET, 1.0);
         scene.shapes.push(Shape::Dot {
             at: heart,
             radius: 2.0,
             color: QUIET,
         });
     }
-    let at = ((r.left + r.right) / 2.0, r.bottom - 0.24 * EM);
+    let at = (f64::midpoint(r.left, r.right), r.bottom - 0.24 * EM);
     scene.write(text, at, Side::Middle, EM, INK);
     taken.boxes.push(r);
 }
 
-/// The place in a piece that is farthest from all curves.
+/// The place on a box's upper or lower edge that is nearest to `to`.
+fn nearest(r: &Rect, to: Point) -> Point {
+    let y = if r.top > to.1 { r.top } else { r.bottom };
+    (to.0.clamp(r.left, r.right), y)
+}
+
+/// The place in a piece that is farthest from all curves and from its ends.
 fn heart(piece: &[Column], taken: &Obstacles) -> Point {
-    let clear = |p: &Point| taken.distance(*p);
+    let (left, right) = (piece[0].x, piece[piece.len() - 1].x);
+    let clear = |p: &Point| taken.distance(*p).min(p.0 - left).min(right - p.0);
     fine(piece)
         .flat_map(|c| [0.3, 0.4, 0.5, 0.6, 0.7].map(|s| (c.x, c.best + s * c.gain())))
         .max_by(|a, b| clear(a).total_cmp(&clear(b)))

@@ -7,6 +7,7 @@
 //! look like a mistake. A flat curve looks flat: the y axis spans at least a factor of two.
 
 mod gain;
+mod names;
 mod series;
 mod zones;
 
@@ -66,7 +67,7 @@ pub fn scene(c: &Curve) -> Result<Scene> {
     gain::shade(&mut scene, &pieces);
     zones::label(&mut scene, c, &frame, &face, &mut taken);
     series::draw(&mut scene, &drawn);
-    series::name(&mut scene, &drawn, &frame, &face, &mut taken);
+    names::write(&mut scene, &drawn, &frame, &face, &mut taken);
     gain::name(&mut scene, &pieces, &frame, &face, &mut taken);
     Ok(scene)
 }
@@ -86,7 +87,10 @@ fn title(scene: &mut Scene, c: &Curve, face: &Face) {
 /// What the x axis carries.
 fn across(scene: &mut Scene, f: &Frame) {
     let text = "tokens per request: prompt and output (log scale)";
-    let at = ((f.edge.left + f.edge.right) / 2.0, f.edge.bottom + 39.0);
+    let at = (
+        f64::midpoint(f.edge.left, f.edge.right),
+        f.edge.bottom + 39.0,
+    );
     scene.write(text, at, Side::Middle, 12.5, INK);
 }
 
@@ -104,7 +108,7 @@ fn caption(scene: &mut Scene, c: &Curve, face: &Face) -> f64 {
 /// The axes: the data below the headroom, room for names at the right.
 fn frame(c: &Curve, face: &Face, bottom: f64) -> Frame {
     let top = 82.0;
-    let right = WIDTH - 24.0 - series::widest(c, face);
+    let right = WIDTH - 24.0 - names::widest(c, face);
     let (low, high) = c
         .rates()
         .fold((f64::INFINITY, f64::MIN_POSITIVE), |(l, h), v| {

@@ -48,6 +48,10 @@ pub(super) fn label(scene: &mut Scene, c: &Curve, f: &Frame, face: &Face, taken:
         };
         let at = (f.edge.left + 8.0, f.edge.top + 17.0);
         write(scene, text, at, Side::Left, face, taken);
+        if c.wall < c.tokens[0] && !c.tiers() {
+            let text = "no T1 mode fits: the prompt stays in HBM".into();
+            write(scene, text, (at.0, at.1 + 18.0), Side::Left, face, taken);
+        }
         return;
     };
     scene.line(vec![(x, f.edge.top), (x, f.edge.bottom)], INK, 1.6);
