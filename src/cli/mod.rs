@@ -110,9 +110,15 @@ pub fn main() -> ExitCode {
 /// One worker a core at most: more only wait for each other, whatever `RAYON_NUM_THREADS` says.
 fn threads() {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let asked = std::env::var("RAYON_NUM_THREADS").ok().and_then(|t| t.parse().ok()).filter(|n| *n > 0);
+    let asked = std::env::var("RAYON_NUM_THREADS")
+        .ok()
+        .and_then(|t| t.parse().ok())
+        .filter(|n| *n > 0);
     let n = asked.unwrap_or(cores).min(cores);
-    rayon::ThreadPoolBuilder::new().num_threads(n).build_global().ok(); // only the first call counts
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(n)
+        .build_global()
+        .ok(); // only the first call counts
 }
 
 fn start(args: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {

@@ -85,7 +85,15 @@ fn settings(saved: &Value, plan: bool) -> Result<Settings> {
                 let texts: Vec<String> = text.split(", ").map(String::from).collect();
                 // Staging was given way to where it contradicts; as a default it gives way again.
                 let gives_way = ["write-back", "compact", "layout", "depth"].contains(&key.name);
-                settings.set(key.name, &texts, if gives_way { Origin::Default } else { Origin::Flag })?;
+                settings.set(
+                    key.name,
+                    &texts,
+                    if gives_way {
+                        Origin::Default
+                    } else {
+                        Origin::Flag
+                    },
+                )?;
             }
             None => settings.clear(key.name),
         }

@@ -50,6 +50,28 @@ pub(super) struct Ran {
 /// Most decode steps of requests that take turns: a few seconds of simulation.
 const MOST_TURNS: f64 = 4e6;
 
+/// Most requests whose phases are followed one by one.
+const MOST_REQUESTS: u32 = 4096;
+
+/// Longest output of a question that is run many times over.
+const MOST_OUTPUT: u32 = 1 << 20;
+
+/// Refuses what would take minutes: many requests at phases of their own, or very long outputs run many times over.
+pub(super) fn check_size(s: &Scenario, many: bool) -> Result<()> {
+    if many && (s.batch > MOST_REQUESTS || s.output > MOST_OUTPUT) {
+        let text = |n: u32| crate::units::text::group(&n.to_string());
+        return Err(Error::usage(format!(
+            "batch {} and output {} are too much to follow request by request: at most {} and {}",
+            text(s.batch),
+            text(s.output),
+            text(MOST_REQUESTS),
+            text(MOST_OUTPUT)
+        ))
+        .help("`kvplan simulate` with --occupancy lockstep takes more"));
+    }
+    Ok(())
+}
+
 /// Simulates one deployment.
 ///
 /// # Errors
@@ -112,10 +134,17 @@ impl Case {
     /// pool holds together, times their output.
     fn check_turns(&self, max_running: u32) -> Result<()> {
         let s = &self.scenario;
-        let each = self.ledger.sequence_bytes(f64::from(s.prompt) + f64::from(s.output));
-        let together = (self.ledger.pool() / each.max(1.0)).clamp(1.0, f64::from(max_running.max(1)));
+        let each = self
+            .ledger
+            .sequence_bytes(f64::from(s.prompt) + f64::from(s.output));
+        let together =
+            (self.ledger.pool() / each.max(1.0)).clamp(1.0, f64::from(max_running.max(1)));
         let steps = f64::from(s.batch) / together * f64::from(s.output);
-        if steps > MOST_TURNS { Err(crate::engine::too_long(MOST_TURNS)) } else { Ok(()) }
+        if steps > MOST_TURNS {
+            Err(crate::engine::too_long(MOST_TURNS))
+        } else {
+            Ok(())
+        }
     }
 
     /// Runs the engine as it is: everything in HBM, paged, at most `max_running` together.

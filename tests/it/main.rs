@@ -29,6 +29,7 @@ mod model_cli;
 mod model_gguf;
 mod model_hf;
 mod model_shapes;
+mod plot;
 mod policy_four_tier;
 mod policy_registry;
 mod replay_golden;
