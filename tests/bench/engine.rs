@@ -117,9 +117,10 @@ fn main() {
         ("streaming", T1Mode::Stream, &tiered),
         ("host attention", T1Mode::HostAttention, &tiered),
     ];
+    let plain = prepared(T1Mode::Stream);
     for batch in [8, 64] {
         let steps = f64::from(batch) * f64::from(output);
-        let yardstick = steps / seconds(enough, || bare(&prepared(T1Mode::Stream), batch, output));
+        let yardstick = steps / seconds(enough, || bare(&plain, batch, output));
         println!(
             "batch {batch}: bare loop {:.0} M request-steps/CPU-s",
             yardstick / 1e6

@@ -1,7 +1,7 @@
 //! A long trace replayed from disk: peak memory against its bar, speed against a plain read of the same file.
 //!
 //! The trace (1 GB, 16 MB in smoke) is written by `TraceWriter` into a temporary folder and replayed under four-tier in
-//! this process, so VmHWM covers both. Yardstick: reading the file through a 1 MiB buffer, best of a few; both come
+//! this process, so `VmHWM` covers both. Yardstick: reading the file through a 1 MiB buffer, best of a few; both come
 //! from the page cache. The plain read is the limit of any reader that decodes nothing.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -20,6 +20,7 @@ const PROMPT: u32 = 128;
 const MEMORY: f64 = 150e6;
 
 /// Rows of a trace of about `bytes`: 2 (P + t + 1) bytes each.
+#[allow(clippy::cast_possible_truncation)] // some ten thousand
 fn rows_of(bytes: f64) -> u32 {
     let p = f64::from(PROMPT);
     ((p * p + bytes).sqrt() - p).ceil() as u32

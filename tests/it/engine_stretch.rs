@@ -116,7 +116,7 @@ fn run(prepared: &Prepared, hbm: u32, batch: u32, observer: &mut impl Observer) 
 fn peaks_and_sums_are_those_of_every_step() {
     let modes = [
         T1Mode::Stream,
-        T1Mode::Staged(Some(Bytes(1 << 30))),
+        T1Mode::Staged(Some(Bytes(1 << 24))),
         T1Mode::HostAttention,
     ];
     for model in ["deepseek-r1-distill-llama-70b", "gemma-3-27b"] {
