@@ -121,6 +121,7 @@ fn put(
 ) {
     let (width, height) = (face.width(text, EM), 1.04 * EM);
     let bounds = Rect {
+        left: f.edge.left + 7.0,
         right: WIDTH - 8.0,
         ..f.edge
     };
