@@ -92,7 +92,7 @@ const POINTS: u32 = 40;
 /// Output tokens of the shortest request: shorter ones tell of the first re-tier only.
 const LEAST: u32 = 256;
 
-/// Longest request of a curve [tokens]: the longest context of any model.
+/// Longest request of a curve \[tokens\]: the longest context of any model.
 pub const LONGEST: u32 = 1 << 20;
 
 /// Most tokens of all requests together: beyond it a curve takes minutes.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use kvplan::plan::curve::{self, Curve};
 use kvplan::report::plot::Image;
@@ -31,7 +32,7 @@ fn curve_of(given: &[(&str, &str)]) -> Curve {
 }
 
 /// Deployments that differ in what there is to draw.
-fn deployments() -> Vec<Curve> {
+static DEPLOYMENTS: LazyLock<Vec<Curve>> = LazyLock::new(|| {
     let small = [
         ("model", "deepseek-r1-distill-qwen-7b"),
         ("weights", "bf16"),
@@ -55,7 +56,7 @@ fn deployments() -> Vec<Curve> {
         desktop(&[("output", "200000"), ("batch", "4")]),
         desktop(&[("prompt", "14000"), ("output", "3000")]),
     ]
-}
+});
 
 /// A curve with a wall in its middle, made up: T1 modes as given from the wall (third point) on.
 fn made(engine: [Option<f64>; 3], stream: [Option<f64>; 3]) -> Curve {
@@ -101,8 +102,8 @@ fn labels_lie_on_the_canvas_and_never_on_one_another() {
         right: f64::from(how_far::SIZE.0),
         bottom: f64::from(how_far::SIZE.1),
     };
-    for c in deployments() {
-        let scene = how_far::scene(&c).unwrap();
+    for c in DEPLOYMENTS.iter() {
+        let scene = how_far::scene(c).unwrap();
         for (i, a) in scene.words.iter().enumerate() {
             let r = a.bounds(&face);
             assert!(canvas.holds(&r), "{}: `{}` at {r:?}", c.title, a.text);
@@ -121,8 +122,8 @@ fn labels_lie_on_the_canvas_and_never_on_one_another() {
 
 #[test]
 fn every_number_in_every_svg_is_finite() {
-    for c in deployments() {
-        let svg = String::from_utf8(how_far::draw(&c, Image::Svg).unwrap()).unwrap();
+    for c in DEPLOYMENTS.iter() {
+        let svg = String::from_utf8(how_far::draw(c, Image::Svg).unwrap()).unwrap();
         let bare = svg.to_ascii_lowercase();
         assert!(
             !bare.contains("nan") && !bare.contains("inf\""),
@@ -146,7 +147,7 @@ fn every_number_in_every_svg_is_finite() {
 
 #[test]
 fn modes_leave_the_curve_of_all_in_hbm_at_the_wall() {
-    for c in deployments() {
+    for c in DEPLOYMENTS.iter() {
         let Some(i) = c.tokens.iter().position(|t| *t == c.wall) else {
             continue;
         };

@@ -164,6 +164,8 @@ fn encoded(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>> {
     let mut encoder = png::Encoder::new(&mut out, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::Best);
+    encoder.set_adaptive_filter(png::AdaptiveFilterType::Adaptive);
     let mut writer = encoder.write_header().map_err(broken)?;
     writer.write_image_data(pixels).map_err(broken)?;
     writer.finish().map_err(broken)?;

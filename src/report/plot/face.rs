@@ -29,7 +29,7 @@ impl Face {
             .map_err(|e| Error::internal(format!("the embedded font cannot be read: {e}")))
     }
 
-    /// Advance of a text [units of `em`].
+    /// Advance of a text \[units of `em`\].
     pub fn width(&self, text: &str, em: f64) -> f64 {
         let (_, end) = self.set(text, (0.0, 0.0), em);
         f64::from(end)

@@ -9,7 +9,7 @@ use super::color::{GRID, INK, QUIET};
 use super::place::Rect;
 use super::scene::{Point, Scene, Side};
 
-/// Size of tick labels [units].
+/// Size of tick labels \[units\].
 pub const EM: f64 = 13.0;
 
 /// Where the data go, and their ranges.
@@ -24,13 +24,13 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Across [units].
+    /// Across \[units\].
     pub fn x(&self, tokens: f64) -> f64 {
         let share = (tokens.max(1.0).log2() - self.x.0) / (self.x.1 - self.x.0);
         self.edge.left + share * (self.edge.right - self.edge.left)
     }
 
-    /// Downwards [units].
+    /// Downwards \[units\].
     pub fn y(&self, rate: f64) -> f64 {
         let share = (rate.max(f64::MIN_POSITIVE).log10() - self.y.0) / (self.y.1 - self.y.0);
         self.edge.bottom - share * (self.edge.bottom - self.edge.top)

@@ -5,7 +5,7 @@
 
 use super::scene::Point;
 
-/// A box on the canvas [units], y downwards.
+/// A box on the canvas \[units\], y downwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rect {
     /// Left edge.
@@ -111,7 +111,7 @@ impl Obstacles {
         paths + self.boxes.iter().filter(|b| b.meets(r)).count()
     }
 
-    /// Distance of a place to the nearest path [units].
+    /// Distance of a place to the nearest path \[units\].
     pub fn distance(&self, p: Point) -> f64 {
         self.paths
             .iter()

@@ -8,7 +8,7 @@ use plotters::style::RGBColor;
 use super::face::Face;
 use super::place::Rect;
 
-/// A place on the canvas [units].
+/// A place on the canvas \[units\].
 pub type Point = (f64, f64);
 
 /// What is drawn.
@@ -20,9 +20,9 @@ pub enum Shape {
         points: Vec<Point>,
         /// Its colour.
         color: RGBColor,
-        /// Its width [units].
+        /// Its width \[units\].
         width: f64,
-        /// Length of dashes and of the gaps between [units].
+        /// Length of dashes and of the gaps between \[units\].
         dash: Option<(f64, f64)>,
     },
     /// A filled polygon.
@@ -38,7 +38,7 @@ pub enum Shape {
     Dot {
         /// Its centre.
         at: Point,
-        /// Its radius [units].
+        /// Its radius \[units\].
         radius: f64,
         /// Its colour.
         color: RGBColor,
@@ -65,7 +65,7 @@ pub struct Words {
     pub at: Point,
     /// Which part hangs there.
     pub side: Side,
-    /// Size of an em [units].
+    /// Size of an em \[units\].
     pub em: f64,
     /// Its colour.
     pub color: RGBColor,
@@ -92,7 +92,7 @@ impl Words {
 /// A whole figure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scene {
-    /// Width and height [units].
+    /// Width and height \[units\].
     pub size: (u32, u32),
     /// For readers who cannot see it.
     pub title: String,

@@ -21,7 +21,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// Height in which tiering pays; negative where it does not [units].
+    /// Height in which tiering pays; negative where it does not \[units\].
     fn gain(&self) -> f64 {
         self.floor - self.best
     }

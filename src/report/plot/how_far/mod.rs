@@ -22,18 +22,18 @@ use super::scene::{Scene, Side};
 use super::{Image, canvas};
 use series::Drawn;
 
-/// Width and height of the figure [units].
+/// Width and height of the figure \[units\].
 pub const SIZE: (u32, u32) = (640, 440);
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 440.0;
 
-/// Size of labels [units].
+/// Size of labels \[units\].
 const EM: f64 = 13.5;
 
-/// Size of the caption [units].
+/// Size of the caption \[units\].
 const SMALL: f64 = 11.5;
 
-/// Room over the highest point for the two lines on the zones [units].
+/// Room over the highest point for the two lines on the zones \[units\].
 const HEADROOM: f64 = 70.0;
 
 /// Draws the curve into bytes.

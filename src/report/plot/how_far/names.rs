@@ -20,7 +20,7 @@ fn named(look: &Look, rate: f64) -> String {
     format!("{}  {}", look.name, significant(rate))
 }
 
-/// Width of the widest name at the right edge, or of a T1 mode that ends near it [units].
+/// Width of the widest name at the right edge, or of a T1 mode that ends near it \[units\].
 pub(super) fn widest(c: &Curve, face: &Face) -> f64 {
     let width = |(look, s): &(Look, Series)| match s.last().copied().flatten() {
         Some(rate) => face.width(&named(look, rate), EM),
@@ -121,6 +121,7 @@ fn put(
 ) {
     let (width, height) = (face.width(text, EM), 1.04 * EM);
     let bounds = Rect {
+        left: f.edge.left + 7.0,
         right: WIDTH - 8.0,
         ..f.edge
     };

@@ -68,7 +68,7 @@ const HOST: Look = Look {
 #[derive(Clone, Debug)]
 pub(super) struct Drawn {
     pub(super) look: Look,
-    /// Its corners [units].
+    /// Its corners \[units\].
     pub(super) points: Vec<Point>,
     /// Rate at its end [1/s].
     pub(super) last: f64,
