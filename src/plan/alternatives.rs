@@ -180,7 +180,10 @@ fn go(way: &Way, traces: &Recordings, base: &Base, occupancy: Occupancy) -> Resu
             ));
         }
         How::Largest => (rounds(&case, largest(&case)), largest(&case), None),
-        How::Paged if !whole => (case.run_paged(batch), batch, None),
+        How::Paged if !whole && case.scenario.deployment.runtime.preempts => {
+            (case.run_paged(batch), batch, None)
+        }
+        How::Paged if !whole => (rounds(&case, largest(&case)), largest(&case), None),
         _ => return Ok(same(case, full, None)),
     };
     match run {

@@ -409,7 +409,7 @@ pub(super) fn assumptions(case: &Case) -> Vec<Assumption> {
             high: d.memory_fraction,
             unit: "share".into(),
             source: crate::hardware::Source::Assumed,
-            reference: "set by --memory-fraction".into(),
+            reference: "--memory-fraction; 0.95 unless given, where vLLM itself takes 0.90".into(),
         },
     ];
     if case.timelines.iter().any(|t| t.spills()) {
@@ -447,6 +447,9 @@ fn notes(case: &Case, memory: &Memory) -> Vec<String> {
         ));
     }
     out.extend(crate::catalog::hardware_warnings(&s.deployment.hardware));
+    if case.timelines.iter().any(|t| t.spills()) {
+        out.push("part of the KV of running requests lies in host memory: no released engine attends to it there".into());
+    }
     let least = case.spec.least_hbm_tokens(s.prompt);
     if case.timelines.iter().any(|t| t.spills()) && 2 * s.prompt > s.prompt + s.output {
         out.push(format!(

@@ -92,6 +92,7 @@ pub(super) fn crossing(low: f64, high: f64, target: f64, f: impl Fn(f64) -> f64)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::recordings::Recordings;
     use crate::plan::run::Case;
     use crate::scenario::settings::Origin;
     use crate::scenario::{Settings, Verb, resolve};
@@ -105,7 +106,11 @@ mod tests {
                 .set(pair[0], &[pair[1].to_string()], Origin::Flag)
                 .unwrap();
         }
-        let case = Case::new(&resolve::scenario(&settings).unwrap(), &[]).unwrap();
+        let case = Case::new(
+            &resolve::scenario(&settings).unwrap(),
+            &Recordings::default(),
+        )
+        .unwrap();
         let run = case.run().unwrap();
         let whole = run.tokens as f64 / run.makespan.saturating_sub(run.prefill).secs();
         let short = tokens_per_second(&case.prepared, &case.timelines[0], case.scenario.batch);

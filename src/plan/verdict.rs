@@ -5,6 +5,9 @@ use crate::hardware::{Quantity, Value};
 use super::answer::{Alternative, Row, RowVerdict, Verdict};
 use crate::units::{Bytes, text};
 
+/// A lead below this ratio lies within the expected error even where everything stays in HBM.
+const CLOSE: f64 = 1.15;
+
 /// The T1 modes.
 pub(super) const TIERED: [&str; 3] = ["stream", "staged", "host-attention"];
 
@@ -69,6 +72,13 @@ fn sentence(
     let short = || text::show_bytes(Bytes(row.shortfall_bytes));
     let first = match (tiered, plain) {
         (None, Some(p)) => format!("everything fits; tiering moves nothing: {}", rate(p)),
+        (Some(t), Some(p)) if pays && speed(t) < CLOSE * speed(p) => {
+            format!(
+                "tiering would pay by less than these figures can tell: {} against {}",
+                rate(t),
+                rate(p)
+            )
+        }
         (Some(t), Some(p)) if pays => format!("tiering pays: {} against {}", rate(t), rate(p)),
         (Some(t), Some(p)) => format!("tiering does not pay: {} against {}", rate(t), rate(p)),
         (Some(t), None) => format!("only tiering runs it: {}", rate(t)),
@@ -123,6 +133,9 @@ fn overall_sentence(rows: &[Row]) -> String {
     };
     let not = match not.as_slice() {
         [] => String::new(),
+        some if pays.is_empty() => {
+            format!("; moving KV to the host would not pay on {}", names(some))
+        }
         some => format!("; it would not pay on {}", names(some)),
     };
     [first, would, fp8, not].concat()
