@@ -78,7 +78,7 @@ pub(super) fn read(path: &Path) -> Result<Value> {
     if meta.len() > MAX_BYTES {
         return Err(foreign(&shown, "is over 1 GiB"));
     }
-    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let bytes = crate::cli::read_bounded(path, MAX_BYTES).map_err(unreadable)?;
     let text = String::from_utf8(bytes).map_err(|_| foreign(&shown, "is not text"))?;
     let value: Value = serde_json::from_str(&text).map_err(|e| broken(&shown, &text, &e))?;
     let typed = match value.get("schema").and_then(Value::as_str) {

@@ -187,6 +187,16 @@ impl Color {
     }
 }
 
+/// A file's bytes, at most `most` of them: a device has no length and no end.
+pub(crate) fn read_bounded(path: &std::path::Path, most: u64) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?
+        .take(most)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// An error of writing the result.
 pub(crate) fn write_failed(what: &str, error: &std::io::Error) -> Error {
     Error::new(Cause::Usage, format!("cannot write {what}: {error}"))

@@ -128,6 +128,16 @@ fn run_import(args: &ImportArgs, out: &mut dyn Write) -> Result<()> {
         prompt: args.prompt,
         model: args.model.clone(),
     };
+    let same = |a: &PathBuf, b: &PathBuf| {
+        std::fs::canonicalize(a).is_ok_and(|a| std::fs::canonicalize(b).is_ok_and(|b| a == b))
+    };
+    if same(&args.file, &args.out) {
+        return Err(Error::usage(format!(
+            "{}: the trace would replace what it is made from",
+            args.out.display()
+        ))
+        .help("name another file with -o"));
+    }
     let rows = import::import(&args.file, &options, &args.out)?;
     let rows = group(&rows.to_string());
     line(out, &format!("{}: {rows} rows", args.out.display()))

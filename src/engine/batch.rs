@@ -216,7 +216,13 @@ impl<'a> Engine<'a> {
             }
             self.out.events += 1;
         }
-        self.out.tpot_mean = self.tpot_sum / self.finished.max(1) as f64;
+        // In a steady state requests wait for each other's first prefill, which is a figure of its own.
+        let decode: f64 = self.out.steps.iter().map(|s| s.secs()).sum();
+        self.out.tpot_mean = if self.setup.respawn {
+            (decode + self.out.recompute.secs()) / self.out.steps.len().max(1) as f64
+        } else {
+            self.tpot_sum / self.finished.max(1) as f64
+        };
         Ok(self.out)
     }
 

@@ -44,7 +44,7 @@ impl Recordings {
             TraceRef::Embedded => vec![Arc::new(trace::default_trace()?)],
             TraceRef::Paths(paths) => paths
                 .iter()
-                .map(|p| TraceReader::open(p).map(Arc::new))
+                .map(|p| crate::trace::find(&p.to_string_lossy()).map(Arc::new))
                 .collect::<Result<_>>()?,
         };
         Ok(Self {

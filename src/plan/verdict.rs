@@ -34,6 +34,13 @@ fn fastest(row: &Row, keep: impl Fn(&Alternative) -> bool) -> Option<&Alternativ
         .max_by(|a, b| speed(a).total_cmp(&speed(b)))
 }
 
+/// Whether an alternative keeps tokens on the host, and destroys none: one that does is never ranked with those that
+/// do not.
+fn moves(a: &Alternative) -> bool {
+    let t = &a.outcome.tiers;
+    t.t1.tokens_end + t.t2.tokens_end > 0.0 && t.t3.tokens_end <= 0.0
+}
+
 /// Tokens per second of the best alternative without tiering at the same formats.
 pub(super) fn best_same_format(row: &Row) -> Option<f64> {
     fastest(row, |a| SAME_FORMAT.contains(&a.name.as_str())).map(speed)
@@ -43,9 +50,7 @@ pub(super) fn best_same_format(row: &Row) -> Option<f64> {
 pub(super) fn of_row(row: &Row) -> RowVerdict {
     let name = |a: Option<&Alternative>| a.map(|a| a.name.clone());
     let own = |a: &Alternative| !OTHER_QUESTION.contains(&a.name.as_str());
-    let tiered = fastest(row, |a| {
-        TIERED.contains(&a.name.as_str()) && a.outcome.tiers.t1.tokens_end > 0.0
-    });
+    let tiered = fastest(row, |a| TIERED.contains(&a.name.as_str()) && moves(a));
     let plain = fastest(row, |a| SAME_FORMAT.contains(&a.name.as_str()));
     let best = fastest(row, own);
     let runnable = fastest(row, |a| own(a) && !a.runs_in.is_empty());

@@ -131,6 +131,17 @@ impl TraceRef {
     }
 }
 
+impl TraceRef {
+    /// Whether `target` is one of the recordings.
+    pub fn holds(&self, target: &std::path::Path) -> bool {
+        let same = |p: &PathBuf| {
+            std::fs::canonicalize(p)
+                .is_ok_and(|p| std::fs::canonicalize(target).is_ok_and(|t| t == p))
+        };
+        matches!(self, Self::Paths(paths) if paths.iter().any(same))
+    }
+}
+
 /// One row of `plan`: a card and how many of them.
 #[derive(Clone, Debug)]
 pub struct Card {

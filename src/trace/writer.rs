@@ -1,7 +1,7 @@
 //! Writing a trace while it is being recorded.
 //!
 //! Rows are gathered until a chunk is full, then all sections' chunks of those rows go out in one write: after a kill
-//! `FILE.part` holds everything up to the last full chunk and opens as a partial trace. [`TraceWriter::finish`] adds the
+//! `FILE.PID.part` holds everything up to the last full chunk and opens as a partial trace. [`TraceWriter::finish`] adds the
 //! end record, flushes to the disk and renames. Dropping a writer leaves the partial file. Memory is one chunk group.
 //!
 //! Weights are checked (finite, not negative) as they come; sums are the importer's business, because a recorder that
@@ -38,7 +38,7 @@ struct Pending {
 }
 
 impl TraceWriter {
-    /// Creates `FILE.part` and writes the header.
+    /// Creates `FILE.PID.part` and writes the header.
     ///
     /// # Errors
     /// Usage if the path cannot be written; data if the header contradicts itself.
