@@ -389,6 +389,9 @@ impl<'a> Engine<'a> {
         self.out.sums.add(&times, self.stepper.cost());
         let (destroyed, appended) = (totals.tiers[3], totals.length);
         let instant = self.setup.ledger.instant(&self.held, totals.spilling > 0.0);
+        if observer.watches() {
+            self.peaks(times.t1_bytes);
+        }
         observer.step(&StepFact {
             times: &times,
             held: &self.held,

@@ -53,12 +53,21 @@ pub trait Observer {
     /// # Errors
     /// Internal, if a law is broken: the run stops.
     fn step(&mut self, fact: &StepFact<'_>) -> Result<()>;
+
+    /// Whether it looks at facts at all: peaks are then kept step by step, not stretch by stretch.
+    fn watches(&self) -> bool {
+        true
+    }
 }
 
 /// Watches nothing.
 pub struct Unwatched;
 
 impl Observer for Unwatched {
+    fn watches(&self) -> bool {
+        false
+    }
+
     fn step(&mut self, _: &StepFact<'_>) -> Result<()> {
         Ok(())
     }
