@@ -87,7 +87,7 @@ impl Out {
         self.sink = Sink::File {
             file: BufWriter::new(file),
             beside,
-            target: target.to_path_buf(),
+            target: target.clone(),
         };
         Ok(())
     }

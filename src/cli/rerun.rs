@@ -59,7 +59,14 @@ pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
             .any(|a| a.starts && a.outcome.fits);
         return Ok(if fits { Answer::Yes } else { Answer::No });
     }
-    let outcome = crate::plan::simulate(&resolve::scenario(&settings)?)?;
+    let mut outcome = crate::plan::simulate(&resolve::scenario(&settings)?)?;
+    // Who decided is part of the question: what a trace set was open then and is spelt out now.
+    let notes: Vec<String> = serde_json::from_value(saved["notes"].clone()).unwrap_or_default();
+    if let Some(at) = notes.iter().position(|n| n.starts_with("set by the trace")) {
+        outcome
+            .notes
+            .insert(at.min(outcome.notes.len()), notes[at].clone());
+    }
     out.result(&json::pretty(&outcome)?)?;
     Ok(if outcome.fits {
         Answer::Yes
@@ -84,7 +91,8 @@ fn settings(saved: &Value, plan: bool) -> Result<Settings> {
             Some(text) => {
                 let texts: Vec<String> = text.split(", ").map(String::from).collect();
                 // Staging was given way to where it contradicts; as a default it gives way again.
-                let gives_way = ["write-back", "compact", "layout", "depth"].contains(&key.name);
+                let gives_way = ["t1", "overlap", "write-back", "compact", "layout", "depth"]
+                    .contains(&key.name);
                 settings.set(
                     key.name,
                     &texts,
