@@ -42,7 +42,7 @@ pub struct StepFact<'a> {
     pub instant: Instant,
     /// HBM at its largest so far, this step included.
     pub peak: Instant,
-    /// Host memory at its largest so far [bytes].
+    /// Host memory at its largest so far (bytes).
     pub ddr: f64,
 }
 

@@ -40,7 +40,7 @@ fn two_requests_in_six_pages_by_hand() {
     assert_eq!(watch.times[40].begin - watch.times[39].end, run.recompute);
     // Time per output token: the first 40 steps over 40; the second all 48 steps and its recompute over 40.
     let first: Ps = run.steps[..40].iter().copied().sum();
-    let mean = (first.secs() / 40.0 + (steps + run.recompute).secs() / 40.0) / 2.0;
+    let mean = f64::midpoint(first.secs() / 40.0, (steps + run.recompute).secs() / 40.0);
     assert!((run.tpot_mean / mean - 1.0).abs() < 1e-12);
 }
 
