@@ -44,7 +44,7 @@ fn the_same_bytes_again() {
         &[
             "plan",
             "--hardware",
-            "gh200,rtx-4090",
+            "h100-sxm,h200-sxm",
             "--gpus",
             "1,2",
             "--batch",
