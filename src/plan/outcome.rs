@@ -450,6 +450,11 @@ fn notes(case: &Case, memory: &Memory) -> Vec<String> {
     if case.timelines.iter().any(|t| t.spills()) {
         out.push("part of the KV of running requests lies in host memory: no released engine attends to it there".into());
     }
+    if s.deployment.compact == crate::deploy::Compact::None
+        && case.timelines.iter().any(|t| t.spills())
+    {
+        out.push("compact none: the HBM peak counts tokens, as if pages were packed; whole pages free far less (hbm_saved_moved_whole_pages_bytes, where rows were replayed)".into());
+    }
     let least = case.spec.least_hbm_tokens(s.prompt);
     if case.timelines.iter().any(|t| t.spills()) && 2 * s.prompt > s.prompt + s.output {
         out.push(format!(
