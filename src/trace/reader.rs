@@ -16,6 +16,7 @@ use crate::trace::layout::{Layout, RECORD, Record, u32_at};
 use crate::trace::preamble::read_header;
 use crate::trace::section::{LAYERS, TOKENS};
 use crate::trace::source::Source;
+use crate::trace::vectors::Vectors;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -276,6 +277,24 @@ impl Rows for TraceReader {
 
     fn for_each(&self, limit: u32, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()> {
         self.for_each_in(0..limit, f)
+    }
+
+    fn layers(&self) -> u32 {
+        self.header
+            .section(LAYERS)
+            .map_or(0, |i| self.header.sections[i].lanes)
+    }
+
+    fn each_layers(&self, limit: u32, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()> {
+        self.for_each_layers(0..limit, f)
+    }
+
+    fn prompt_queries(&self) -> Option<u32> {
+        self.query_window()
+    }
+
+    fn vectors(&self, limit: u32) -> Result<Option<Vectors>> {
+        Vectors::read(self, limit)
     }
 }
 
