@@ -30,6 +30,11 @@ impl Oracle {
     }
 }
 
+/// A fresh policy.
+pub(super) fn build(params: Params) -> Box<dyn Policy> {
+    Box::new(Oracle::new(params))
+}
+
 /// How it explains itself.
 pub fn card(params: &Params) -> Card {
     let mut card = four_tier::card(params);

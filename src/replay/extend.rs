@@ -8,12 +8,12 @@
 //! recorded end shows. Mass on T1 never exceeds that of all candidates and grows with T1's share of them.
 
 use super::length::by_length;
-use super::pass::drive_watched;
+use super::pass::{drive, drive_watched};
 use super::shape::{Fitter, Shape};
 use crate::error::{Error, Result};
-use crate::policy::PolicySpec;
 use crate::policy::four_tier::{Hbm, Params, Preset, Protected};
 use crate::policy::registry::Kind;
+use crate::policy::{Lanes, PolicySpec};
 use crate::score::{Rule, Score};
 use crate::timeline::{Interval, Timeline};
 use crate::trace::Rows;
@@ -31,10 +31,16 @@ pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) ->
     let mut fit = Fit::new(spec, recorded);
     let mut policies = [on_recorded_prompt(spec, prompt, rows.prompt()).build()?];
     let rules = if beyond { fit.rules() } else { Vec::new() };
+    let of_lanes = spec.card().lanes != Lanes::Sequence;
+    let mut apart = Vec::new();
+    if of_lanes {
+        apart = drive(rows, recorded, &mut policies)?;
+    }
+    let watched = if of_lanes { &mut [] } else { &mut policies[..] };
     let mut timelines = drive_watched(
         rows,
         recorded,
-        &mut policies,
+        watched,
         &rules,
         &mut |step, length, scores| {
             if beyond {
@@ -42,6 +48,7 @@ pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) ->
             }
         },
     )?;
+    timelines.append(&mut apart);
     let mut timeline = timelines.swap_remove(0);
     shift_prompt(&mut timeline, prompt);
     if beyond {
@@ -73,7 +80,7 @@ fn check(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result
 fn on_recorded_prompt(spec: &PolicySpec, prompt: u32, recorded: u32) -> PolicySpec {
     match spec.hbm() {
         Some(Hbm::Tokens(n)) => spec.with_hbm_tokens((n + recorded).saturating_sub(prompt)),
-        _ => *spec,
+        _ => spec.with_unseen_prompt(i64::from(prompt) - i64::from(recorded)),
     }
 }
 
@@ -128,11 +135,16 @@ impl Ranking {
 impl Fit {
     fn new(spec: &PolicySpec, recorded: u32) -> Self {
         let ranking = match *spec.kind() {
-            Kind::Full => Ranking::None,
+            Kind::Full(_) => Ranking::None,
             Kind::FourTier(p) | Kind::Oracle(p) => Ranking::Score(p),
             Kind::StreamingLlm(p) => Ranking::Age {
                 sinks: p.sinks,
                 window: p.window.min(RECENT),
+            },
+            // No single ranking of all tokens: an even share of the mass, scaled by the recorded end.
+            _ => Ranking::Age {
+                sinks: 0,
+                window: RECENT,
             },
         };
         Self {
