@@ -102,7 +102,7 @@ pub(super) fn build(params: Params) -> Box<dyn Policy> {
 pub fn card(params: &Params) -> Card {
     let exact = Card {
         name: "h2o",
-        summary: "keeps the heaviest by attention so far and the latest, a head each",
+        summary: "keeps the most attended so far and the latest, each KV head",
         params: params.list(),
         needs: Needs {
             prompt_queries: Some(u32::MAX),

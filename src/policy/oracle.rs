@@ -41,7 +41,7 @@ pub fn card(params: &Params) -> Card {
     card.params.retain(|p| p.key != "score");
     Card {
         name: "oracle",
-        summary: "four-tier's budgets filled by future attention: a ceiling, not a policy",
+        summary: "four-tier's budgets filled by future attention: a ceiling",
         oracle: true,
         source: "this program",
         ..card

@@ -159,7 +159,7 @@ pub(super) fn build(params: Params) -> Box<dyn Policy> {
 pub fn card(params: &Params) -> Card {
     let exact = Card {
         name: "r-kv",
-        summary: "compresses now and then to what matters and is not redundant, a head each",
+        summary: "keeps what matters and is not redundant, each KV head its own",
         params: params.list(),
         needs: Needs {
             prompt_queries: Some(params.window),

@@ -116,7 +116,7 @@ pub(super) fn build(params: Params) -> Box<dyn Policy> {
 pub fn card(params: &Params) -> Card {
     Card {
         name: "raas",
-        summary: "drops the page of generated tokens that went longest without attention",
+        summary: "drops the page that went longest without attention",
         params: params.list(),
         needs: Needs {
             mean: true,

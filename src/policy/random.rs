@@ -121,7 +121,7 @@ pub(super) fn build(params: Params) -> Box<dyn Policy> {
 pub fn card(params: &Params) -> Card {
     Card {
         name: "random",
-        summary: "keeps first and latest tokens and a random sample between: a floor",
+        summary: "keeps first, latest and a random sample of the rest: a floor",
         params: params.list(),
         needs: Needs::default(),
         lanes: Lanes::Sequence,

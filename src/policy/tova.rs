@@ -66,7 +66,7 @@ pub(super) fn build(params: Params) -> Box<dyn Policy> {
 pub fn card(params: &Params) -> Card {
     let exact = Card {
         name: "tova",
-        summary: "drops the token with the least weight in the latest row, a layer each",
+        summary: "drops the least weight of the latest row, each layer its own",
         params: vec![Param {
             key: "budget",
             value: params.budget.to_string(),

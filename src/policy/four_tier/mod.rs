@@ -111,7 +111,7 @@ pub(super) fn build(params: Params) -> Box<dyn Policy> {
 pub fn card(params: &Params) -> Card {
     Card {
         name: "four-tier",
-        summary: "ranks unprotected tokens by attention: HBM, host, host at 8 bit, destroyed",
+        summary: "ranks tokens by attention: HBM, host, host at 8 bit, destroyed",
         params: params.list(),
         needs: Needs {
             mean: true,
