@@ -1,8 +1,8 @@
 //! Least recently used: the token that has gone longest without being attended to goes.
 //!
 //! The caching rule of operating systems on attention rows: a token is *used* at a step whose mean row puts at least
-//! `alpha` on it; the step that appends a token counts as its first use, prompt tokens count as used before step 0. After every
-//! step in which more than `budget` tokens are live, the one whose latest use is oldest is destroyed. A baseline: RaaS is
+//! `alpha` on it; the step that appends a token counts as its first use, those of the prompt as before step 0. After every
+//! step in which more than `budget` tokens are live, the one whose latest use is oldest is destroyed. A baseline: `RaaS` is
 //! this with pages and a pinned prompt. Ties (the prompt, at first) go to the lower position, which leaves first.
 
 use super::lane::Lane;

@@ -7,6 +7,7 @@
 //! one ranking; where the policy does not rank so (it destroys, or T1 is append-only), the mass is scaled by what the
 //! recorded end shows. Mass on T1 never exceeds that of all candidates and grows with T1's share of them.
 
+use super::lanes;
 use super::length::by_length;
 use super::pass::{drive, drive_watched};
 use super::shape::{Fitter, Shape};
@@ -58,13 +59,18 @@ pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) ->
 }
 
 fn check(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result<()> {
+    lanes::check(rows, &spec.card())?;
     if prompt != rows.prompt() && !spec.protects_prompt() {
         return Err(Error::usage(format!(
             "policy `{}` ranks the prompt, which has {} tokens in the trace and {prompt} in the deployment",
             spec.name(),
             rows.prompt()
         ))
-        .help(format!("use --prompt {}, protect=prompt, or a trace with that prompt", rows.prompt())));
+        .help(format!(
+            "use --prompt {}, {}or a trace with that prompt",
+            rows.prompt(),
+            if spec.hbm().is_some() { "protect=prompt, " } else { "" }
+        )));
     }
     if output > rows.rows() && matches!(spec.kind(), Kind::Oracle(_)) {
         return Err(Error::usage(format!(

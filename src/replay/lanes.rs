@@ -55,7 +55,9 @@ pub(super) fn layers(
                 rows.layers()
             )));
         }
-        sequences.iter_mut().for_each(|s| s.begin(step));
+        for sequence in &mut sequences {
+            sequence.begin(step);
+        }
         for (lane, bits) in bits.chunks_exact(length).enumerate() {
             let total = Kernels::best().widen(bits, &mut buffer);
             for sequence in &mut sequences {
@@ -81,7 +83,9 @@ pub(super) fn heads(
     let everything: Vec<u32> = (0..rows.prompt() + limit).collect();
     for step in 0..limit {
         let length = rows.prompt() + step + 1;
-        sequences.iter_mut().for_each(|s| s.begin(step));
+        for sequence in &mut sequences {
+            sequence.begin(step);
+        }
         for lane in 0..vectors.lanes() {
             let keys = keys_of(&vectors, lane, length);
             let row = whole_row(&keys, &everything[..length as usize]);

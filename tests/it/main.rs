@@ -20,6 +20,7 @@ mod model_cli;
 mod model_gguf;
 mod model_hf;
 mod model_shapes;
+mod policy_cli;
 mod policy_family;
 mod policy_four_tier;
 mod policy_golden;

@@ -2,6 +2,7 @@
 //!
 //! Nothing here is shared with the program except the random draws. A rule is told the step and the live positions and
 //! says which stay.
+#![allow(clippy::cast_possible_truncation)] // small counts
 
 use std::collections::BTreeMap;
 
@@ -121,12 +122,12 @@ pub(crate) fn random(
 }
 
 /// Prompt, sinks, window, and the best by sum until a share of all tokens so far lives.
-pub(crate) fn stream_evict<'a>(
+pub(crate) fn stream_evict(
     share: f64,
     (sinks, window, interval): (usize, usize, usize),
     prefill: Vec<f64>,
-    rows: &'a [Vec<f64>],
-) -> Rule<'a> {
+    rows: &[Vec<f64>],
+) -> Rule<'_> {
     let prompt = prefill.len();
     let mut sums = prefill;
     Box::new(move |t, live| {
@@ -214,11 +215,11 @@ pub(crate) fn snap_kv(
 
 /// Greatest value of seven, cut at the ends.
 pub(crate) fn peaks(values: &[f64]) -> Vec<f64> {
-    (0..values.len() as isize)
-        .map(|i| {
-            let near = (i - 3..=i + 3).filter(|j| *j >= 0 && *j < values.len() as isize);
-            near.map(|j| values[j as usize]).fold(f64::MIN, f64::max)
-        })
+    let beyond = vec![f64::MIN; 3];
+    let padded = [beyond.clone(), values.to_vec(), beyond].concat();
+    padded
+        .windows(7)
+        .map(|w| w.iter().copied().fold(f64::MIN, f64::max))
         .collect()
 }
 
@@ -271,7 +272,7 @@ pub(crate) fn importance_of_rows(
             *m += if sum > 0.0 { of(*p) / sum } else { 0.0 };
         }
     }
-    mean.iter_mut().for_each(|m| *m /= latest.len() as f64);
+    let mean: Vec<f64> = mean.iter().map(|m| m / latest.len() as f64).collect();
     peaks(&mean)
 }
 
@@ -322,13 +323,13 @@ impl Head {
         &self,
         window: usize,
         lambda: f64,
-        last: usize,
+        newest: usize,
         list: &[usize],
     ) -> Vec<f64> {
         let n = list.len();
         let older = &list[..n - window];
         let mut important = vec![0.0; older.len()];
-        let queries: Vec<usize> = ((last + 1).saturating_sub(window)..=last).collect();
+        let queries: Vec<usize> = ((newest + 1).saturating_sub(window)..=newest).collect();
         for from in &queries {
             let by_head: Vec<Vec<f64>> = (0..self.queries[*from].len())
                 .map(|h| self.logits(*from, h, older))
@@ -341,9 +342,7 @@ impl Head {
                 .zip(softmax(&top))
                 .for_each(|(s, w)| *s += w);
         }
-        important
-            .iter_mut()
-            .for_each(|s| *s /= queries.len() as f64);
+        let important: Vec<f64> = important.iter().map(|s| s / queries.len() as f64).collect();
         let important = peaks(&important);
         let alike = self.redundancy(list);
         (0..older.len())
@@ -363,13 +362,13 @@ impl Head {
             }
         }
         for row in &mut c {
-            let mut last = 0;
+            let mut twin = 0;
             for (j, x) in row.iter().enumerate() {
                 if *x > 0.5 {
-                    last = j;
+                    twin = j;
                 }
             }
-            row[last] = 0.0;
+            row[twin] = 0.0;
         }
         let means: Vec<f64> = (0..n)
             .map(|j| c.iter().map(|row| row[j]).sum::<f64>() / n as f64)

@@ -14,18 +14,16 @@
 //! step 0. `r-kv-importance` knows no keys: one lane on mean rows, lambda = 1, the last `window` rows each renormalised
 //! without the last `window` tokens. Ties go to the lower position, which leaves first. O(live^2 * width) a compression.
 
+mod score;
+
 use std::collections::VecDeque;
 
-use super::attend::{dot, softmax};
+use score::{importance, mean_importance, redundancy, spread};
+
 use super::lane::{self, Lane};
 use super::registry::tokens_at_least;
 use super::{Card, Keys, Lanes, Moves, Needs, Param, Policy, Row, Settings, View};
 use crate::units::text;
-
-/// Neighbours over which the importance takes its greatest value.
-const KERNEL: usize = 7;
-/// Cosine over which two keys count as alike.
-const ALIKE: f64 = 0.5;
 
 /// Parameters of [`RKv`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -188,58 +186,6 @@ pub fn card(params: &Params) -> Card {
     }
 }
 
-/// Greatest value within [`KERNEL`] neighbours.
-fn spread(values: &[f64]) -> Vec<f64> {
-    let reach = KERNEL / 2;
-    let near = |i: usize| i.saturating_sub(reach)..(i + reach + 1).min(values.len());
-    (0..values.len())
-        .map(|i| values[near(i)].iter().copied().fold(f64::MIN, f64::max))
-        .collect()
-}
-
-/// Mean over the last `window` queries, up to the one at `last`, of the group's attention on `older`.
-fn importance(keys: &Keys<'_>, window: u32, last: u32, older: &[u32]) -> Vec<f64> {
-    let from = (last + 1).saturating_sub(window).max(keys.first_query)..=last;
-    let queries = f64::from(last + 1 - from.start());
-    let mut sum = vec![0.0; older.len()];
-    for query in from {
-        let mut greatest = vec![f64::NEG_INFINITY; older.len()];
-        for head in 0..keys.group {
-            let mut logits = Vec::with_capacity(older.len());
-            keys.logits(query, head, older, &mut logits);
-            for (g, logit) in greatest.iter_mut().zip(logits) {
-                *g = g.max(logit);
-            }
-        }
-        softmax(&mut greatest);
-        super::attend::add(&mut sum, &greatest);
-    }
-    sum.iter_mut().for_each(|s| *s /= queries);
-    sum
-}
-
-/// How much each key resembles the others, as a softmax over all of `live`.
-fn redundancy(keys: &Keys<'_>, live: &[u32]) -> Vec<f64> {
-    let norms: Vec<f64> = live
-        .iter()
-        .map(|p| dot(keys.key(*p), keys.key(*p)).sqrt() + 1e-8)
-        .collect();
-    let n = live.len();
-    let mut columns = vec![0.0; n];
-    for i in 0..n {
-        let mut row: Vec<f64> = (0..n)
-            .map(|j| dot(keys.key(live[i]), keys.key(live[j])) / (norms[i] * norms[j]))
-            .collect();
-        row[i] = 0.0;
-        let last = row.iter().rposition(|c| *c > ALIKE).unwrap_or(0);
-        row[last] = 0.0;
-        super::attend::add(&mut columns, &row);
-    }
-    columns.iter_mut().for_each(|c| *c /= n as f64);
-    softmax(&mut columns);
-    columns
-}
-
 impl RKv {
     /// Compresses a lane to the budget, by the queries up to the latest.
     fn compress(&mut self, lane: usize, keys: Option<&Keys<'_>>, moves: &mut Moves) {
@@ -264,22 +210,6 @@ impl RKv {
         tokens.values_mut()[..older].copy_from_slice(&scores);
         tokens.drop_lowest(0..older, n - params.budget as usize, moves);
     }
-}
-
-/// Mean over the rows of each one's weights on `older`, renormalised.
-fn mean_importance(rows: &VecDeque<Vec<f64>>, older: &[u32]) -> Vec<f64> {
-    let mut sum = vec![0.0; older.len()];
-    for row in rows {
-        let on = |p: &u32| row.get(*p as usize).copied().unwrap_or(0.0);
-        let total: f64 = older.iter().map(on).sum();
-        if total > 0.0 {
-            for (s, p) in sum.iter_mut().zip(older) {
-                *s += on(p) / total;
-            }
-        }
-    }
-    sum.iter_mut().for_each(|s| *s /= rows.len().max(1) as f64);
-    sum
 }
 
 impl Policy for RKv {
