@@ -17,6 +17,8 @@ pub enum Purpose {
     Phases = 1,
     /// Re-tier offsets of sequences.
     Retier = 2,
+    /// What a random policy keeps.
+    Eviction = 8,
 }
 
 /// The stream of `seed` for `purpose`.

@@ -7,13 +7,14 @@
 //! one ranking; where the policy does not rank so (it destroys, or T1 is append-only), the mass is scaled by what the
 //! recorded end shows. Mass on T1 never exceeds that of all candidates and grows with T1's share of them.
 
+use super::lanes;
 use super::length::by_length;
-use super::pass::drive_watched;
+use super::pass::{drive, drive_watched};
 use super::shape::{Fitter, Shape};
 use crate::error::{Error, Result};
-use crate::policy::PolicySpec;
 use crate::policy::four_tier::{Hbm, Params, Preset, Protected};
 use crate::policy::registry::Kind;
+use crate::policy::{Lanes, PolicySpec};
 use crate::score::{Rule, Score};
 use crate::timeline::{Interval, Timeline};
 use crate::trace::Rows;
@@ -31,10 +32,16 @@ pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) ->
     let mut fit = Fit::new(spec, recorded);
     let mut policies = [on_recorded_prompt(spec, prompt, rows.prompt()).build()?];
     let rules = if beyond { fit.rules() } else { Vec::new() };
+    let of_lanes = spec.card().lanes != Lanes::Sequence;
+    let mut apart = Vec::new();
+    if of_lanes {
+        apart = drive(rows, recorded, &mut policies)?;
+    }
+    let watched = if of_lanes { &mut [] } else { &mut policies[..] };
     let mut timelines = drive_watched(
         rows,
         recorded,
-        &mut policies,
+        watched,
         &rules,
         &mut |step, length, scores| {
             if beyond {
@@ -42,6 +49,7 @@ pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) ->
             }
         },
     )?;
+    timelines.append(&mut apart);
     let mut timeline = timelines.swap_remove(0);
     shift_prompt(&mut timeline, prompt);
     if beyond {
@@ -51,13 +59,18 @@ pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) ->
 }
 
 fn check(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result<()> {
+    lanes::check(rows, &spec.card())?;
     if prompt != rows.prompt() && !spec.protects_prompt() {
         return Err(Error::usage(format!(
             "policy `{}` ranks the prompt, which has {} tokens in the trace and {prompt} in the deployment",
             spec.name(),
             rows.prompt()
         ))
-        .help(format!("use --prompt {}, protect=prompt, or a trace with that prompt", rows.prompt())));
+        .help(format!(
+            "use --prompt {}, {}or a trace with that prompt",
+            rows.prompt(),
+            if spec.hbm().is_some() { "protect=prompt, " } else { "" }
+        )));
     }
     if output > rows.rows() && matches!(spec.kind(), Kind::Oracle(_)) {
         return Err(Error::usage(format!(
@@ -73,7 +86,7 @@ fn check(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result
 fn on_recorded_prompt(spec: &PolicySpec, prompt: u32, recorded: u32) -> PolicySpec {
     match spec.hbm() {
         Some(Hbm::Tokens(n)) => spec.with_hbm_tokens((n + recorded).saturating_sub(prompt)),
-        _ => *spec,
+        _ => spec.with_unseen_prompt(i64::from(prompt) - i64::from(recorded)),
     }
 }
 
@@ -128,11 +141,16 @@ impl Ranking {
 impl Fit {
     fn new(spec: &PolicySpec, recorded: u32) -> Self {
         let ranking = match *spec.kind() {
-            Kind::Full => Ranking::None,
+            Kind::Full(_) => Ranking::None,
             Kind::FourTier(p) | Kind::Oracle(p) => Ranking::Score(p),
             Kind::StreamingLlm(p) => Ranking::Age {
                 sinks: p.sinks,
                 window: p.window.min(RECENT),
+            },
+            // No single ranking of all tokens: an even share of the mass, scaled by the recorded end.
+            _ => Ranking::Age {
+                sinks: 0,
+                window: RECENT,
             },
         };
         Self {

@@ -71,6 +71,17 @@ impl Npy {
         }
     }
 
+    /// The width of truth values.
+    pub(crate) fn truth(&self, label: &str) -> Result<Width> {
+        match self.descr.as_str() {
+            "|b1" | "|u1" => Ok(Width::U8),
+            other => Err(
+                Error::data(format!("{label} has elements of type `{other}`"))
+                    .help("kept sets are truth values: |b1, or |u1 of 0 and 1"),
+            ),
+        }
+    }
+
     /// Number of elements.
     pub(crate) fn count(&self, label: &str) -> Result<u64> {
         let product = self.shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d));
