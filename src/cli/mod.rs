@@ -98,6 +98,13 @@ pub enum Answer {
     No,
 }
 
+impl Answer {
+    /// Yes if `yes`.
+    fn of(yes: bool) -> Self {
+        if yes { Self::Yes } else { Self::No }
+    }
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     render::on_panic();

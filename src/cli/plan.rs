@@ -55,10 +55,5 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
         Format::Csv => csv::plan(&plan)?,
         Format::Md => md::plan(&plan),
     })?;
-    let fits = plan
-        .rows
-        .iter()
-        .flat_map(|r| &r.alternatives)
-        .any(|a| a.starts && a.outcome.fits);
-    Ok(if fits { Answer::Yes } else { Answer::No })
+    Ok(Answer::of(plan.runs_somewhere()))
 }

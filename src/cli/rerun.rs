@@ -52,12 +52,7 @@ pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
         answer.question =
             serde_json::from_value(saved["question"].clone()).unwrap_or(answer.question);
         out.result(&json::pretty(&answer)?)?;
-        let fits = answer
-            .rows
-            .iter()
-            .flat_map(|r| &r.alternatives)
-            .any(|a| a.starts && a.outcome.fits);
-        return Ok(if fits { Answer::Yes } else { Answer::No });
+        return Ok(Answer::of(answer.runs_somewhere()));
     }
     let mut outcome = crate::plan::simulate(&resolve::scenario(&settings)?)?;
     // Who decided is part of the question: what a trace set was open then and is spelt out now.
@@ -68,11 +63,7 @@ pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
             .insert(at.min(outcome.notes.len()), notes[at].clone());
     }
     out.result(&json::pretty(&outcome)?)?;
-    Ok(if outcome.fits {
-        Answer::Yes
-    } else {
-        Answer::No
-    })
+    Ok(Answer::of(outcome.fits))
 }
 
 /// The question inside a result, as settings.

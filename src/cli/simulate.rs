@@ -55,9 +55,5 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
         Format::Csv => csv::outcome(&outcome)?,
         Format::Md => md::outcome(&outcome),
     })?;
-    Ok(if outcome.fits {
-        Answer::Yes
-    } else {
-        Answer::No
-    })
+    Ok(Answer::of(outcome.fits))
 }
