@@ -18,6 +18,7 @@ mod length;
 mod pass;
 mod placement;
 pub mod quality;
+mod selective;
 mod sequence;
 mod shape;
 
@@ -25,6 +26,7 @@ pub use extend::extended;
 pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;
+pub use selective::{selected, selected_by_length};
 
 use crate::error::Result;
 use crate::policy::{Policy, PolicySpec};
