@@ -166,13 +166,13 @@ impl ResultArgs {
         })
     }
 
-    /// Refuses to overwrite what the run reads: its recordings and its scenario.
+    /// Refuses to overwrite what the run reads: its recordings, its lengths and its scenario.
     ///
     /// # Errors
     /// The result file is one of them (exit 2).
     pub fn keep<const PLAN: bool>(
         &self,
-        trace: &TraceRef,
+        reads: &TraceRef,
         deployment: &Deployment<PLAN>,
     ) -> Result<()> {
         let Some(out) = &self.out else {
@@ -180,7 +180,7 @@ impl ResultArgs {
         };
         let file = match &deployment.scenario {
             Some(path) if TraceRef::Paths(vec![path.clone()]).holds(out) => "the scenario",
-            _ if trace.holds(out) => "a recording",
+            _ if reads.holds(out) => "a recording or a list of lengths",
             _ => return Ok(()),
         };
         Err(Error::usage(format!(

@@ -40,7 +40,7 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
         return Ok(Answer::Yes);
     }
     let scenario = resolve::scenario(&settings)?;
-    args.result.keep(&scenario.trace, &args.deployment)?;
+    args.result.keep(&scenario.reads(), &args.deployment)?;
     args.result.open(out)?;
     let begun = std::time::Instant::now();
     let watch = progress::watch("replaying", scenario.trace.bytes(), out.quiet());
