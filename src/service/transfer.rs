@@ -2,7 +2,8 @@
 //!
 //! One line holds for large pieces; vLLM's measurements show a cliff at 28 KiB for batched copies that a line does not
 //! (METHODS 5.2), so scattered copies are priced by their descriptors. Host memory feeds every GPU's link: the rate of
-//! one link is at most its share of the DDR read bandwidth. Both directions at once run at the duplex share.
+//! one link is at most its share of the DDR read bandwidth. Both directions at once run at the duplex share, and host memory
+//! must feed both. Ignored: refresh, and writes that cost host memory more than reads.
 
 use crate::hardware::{Hardware, Link};
 
@@ -32,8 +33,10 @@ pub fn copy(link: &Link, rate: f64, bytes: f64, pieces: f64) -> f64 {
     link.call.get() + (pieces - 1.0).max(0.0) * link.descriptor.get() + bytes / rate
 }
 
-/// Extra seconds of a transfer of `lone` seconds while the other direction is busy for `other` seconds: over the common
-/// stretch it runs at the duplex share, so `other * (1 - duplex)` of work is left over.
-pub fn duplex_delay(link: &Link, lone: f64, other: f64) -> f64 {
-    (1.0 - link.duplex.get()) * lone.min(other)
+/// Share of its lone pace that each direction keeps while both are busy: the link's duplex share, or less where host
+/// memory cannot feed both directions of every GPU's link (two-channel desktops).
+pub fn both_share(hardware: &Hardware, gpus: f64) -> f64 {
+    let wanted = gpus * (h2d_rate(hardware, gpus) + d2h_rate(hardware, gpus));
+    let fed = hardware.host.ddr_read.get() / wanted;
+    hardware.link.duplex.get().min(fed) // NaN (nothing wanted, or no limit) is no bound
 }

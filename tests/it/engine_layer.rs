@@ -63,7 +63,7 @@ fn contention_ends_when_the_shorter_does() {
 proptest! {
     #[test]
     fn equal_without_contention((layers, order) in shapes(), gap in 0u64..5_000_000, depth in 1u32..5, down in 0u64..1_000_000) {
-        let (mut by_events, mut pipeline) = (LayerEvents::new(depth, 1.0), Pipeline::new(depth));
+        let (mut by_events, mut pipeline) = (LayerEvents::new(depth, 1.0), Pipeline::new(depth, 1.0));
         let (mut a, mut b) = (Ps(0), Ps(0));
         for _ in 0..6 {
             let (x, _) = by_events.pass(a + Ps(gap), &order, &layers);

@@ -16,6 +16,7 @@ mod cli_readme;
 mod cli_rerun;
 mod engine_audit;
 mod engine_extreme;
+mod engine_fidelity;
 mod engine_layer;
 mod engine_paged;
 mod engine_pipeline;
