@@ -78,6 +78,7 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
         assumptions: assumptions(case),
         notes: notes(case, &memory),
         engine: Engine {
+            fidelity: d.fidelity.word().into(),
             events: ran.run.events,
             steps: ran.run.steps.len() as u64,
         },
@@ -195,7 +196,8 @@ fn traffic(run: &Run) -> Traffic {
     Traffic {
         h2d_bytes: Bytes::ceil(run.sums.h2d_bytes).0,
         d2h_bytes: Bytes::ceil(run.sums.d2h_bytes).0,
-        h2d_busy_share: run.sums.h2d_busy.secs() / wall,
+        // A transfer may run under the prefill of a newcomer, which the time of decode leaves out.
+        h2d_busy_share: (run.sums.h2d_busy.secs() / wall).min(1.0),
         exposed_transfer_share: (run.sums.exposed.secs() + run.sums.exposed_host.secs()) / wall,
     }
 }

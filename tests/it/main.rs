@@ -30,6 +30,7 @@ mod model_cli;
 mod model_gguf;
 mod model_hf;
 mod model_shapes;
+mod perfetto;
 mod plot;
 mod policy_cli;
 mod policy_family;

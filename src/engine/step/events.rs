@@ -63,11 +63,7 @@ impl Stepper<'_> {
         out.exposed = worked.passed.waited + late;
         out.end = end + late;
         if !serial {
-            events.write_back(
-                out.end,
-                self.spill.down,
-                self.prepared.order.len() as u64,
-            );
+            events.write_back(out.end, self.spill.down, self.prepared.order.len() as u64);
         }
     }
 
