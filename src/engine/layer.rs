@@ -12,23 +12,17 @@
 //! step meets no transfer of the one after; queries and outputs of attention on the host (part of its time) do not queue
 //! behind a write-back. Integer time; ties by class, then by order of scheduling; no randomness.
 
+mod link;
+mod queue;
+
 use std::collections::VecDeque;
 
 use super::duplex::Share;
-use super::layer_queue::{Event, LayerQueue, Ticket};
 use super::pipeline::{LayerTimes, Passed};
 use super::slice::{Slice, Track, What};
 use crate::units::Ps;
-
-/// One direction's transfer in flight: work left at full pace, and the pace since when.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    what: What,
-    began: Ps,
-    left: Ps,
-    since: Ps,
-    ticket: Ticket,
-}
+use link::Flight;
+use queue::{Event, LayerQueue, Ticket};
 
 /// What one step has to do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,17 +72,30 @@ pub struct LayerEvents {
     slices: Vec<Slice>,
 }
 
+/// How far a step has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The step before is still running.
+    Before,
+    /// Promoted tokens wait to be fetched.
+    Fetch,
+    /// Fetching, packing, gap.
+    Prepare,
+    /// Layers and head.
+    Layers,
+    /// The head is done.
+    Finished,
+}
+
 /// The state of one step while its events run.
 struct Run<'a> {
     work: &'a Work<'a>,
     free_buffers: usize,
-    fetching: bool,
+    stage: Stage,
     next_up: usize,
     arrived: usize,
     next_compute: usize,
     computing: bool,
-    begun: bool,
-    finished: bool,
     idle_since: Ps,
     up: Option<Flight>,
     downward: Option<Flight>,
@@ -178,7 +185,7 @@ impl LayerEvents {
             self.queue.schedule(*released, Event::Released);
         }
         self.queue.schedule(work.begin, Event::Begin);
-        while !(run.finished && self.down.is_empty()) {
+        while !(run.stage == Stage::Finished && self.down.is_empty()) {
             let Some((now, event, ticket)) = self.queue.pop() else {
                 break;
             };
@@ -199,57 +206,25 @@ impl LayerEvents {
             Event::Arrived => return self.arrived(now, ticket, run),
             Event::Written => return self.written(now, ticket, run),
             Event::Released => {}
-            Event::Begin if run.work.fetch > Ps::ZERO => run.fetching = true,
+            Event::Begin if run.work.fetch > Ps::ZERO => run.stage = Stage::Fetch,
             Event::Begin => self.fetched(now, run),
             Event::Ready => {
-                run.begun = true;
+                run.stage = Stage::Layers;
                 run.idle_since = now;
                 run.out.passed.end = now;
             }
             Event::Computed => self.computed(now, run),
             Event::Finished => {
-                run.finished = true;
+                run.stage = Stage::Finished;
                 self.write_back(now, run.work.down, run.work.order.len() as u64);
             }
         }
         true
     }
 
-    /// A transfer up is done.
-    fn arrived(&mut self, now: Ps, ticket: Ticket, run: &mut Run<'_>) -> bool {
-        let Some(flight) = run.up.filter(|f| f.ticket == ticket) else {
-            return false;
-        };
-        self.pace(now, run);
-        run.up = None;
-        self.draw_slice(Track::Up, flight.what, flight.began, now);
-        if flight.what == What::Fetch {
-            self.fetched(now, run);
-        } else {
-            run.out.passed.link += now - flight.began;
-            run.arrived = run.next_up;
-            self.link_free = now;
-        }
-        self.repace(now, run);
-        true
-    }
-
-    /// A piece of write-back is down.
-    fn written(&mut self, now: Ps, ticket: Ticket, run: &mut Run<'_>) -> bool {
-        let Some(flight) = run.downward.filter(|f| f.ticket == ticket) else {
-            return false;
-        };
-        self.pace(now, run);
-        run.downward = None;
-        self.down.pop_front();
-        run.out.written = now;
-        self.draw_slice(Track::Down, flight.what, flight.began, now);
-        self.repace(now, run);
-        true
-    }
-
     /// What had to be fetched is there: packing and the gap follow.
     fn fetched(&mut self, now: Ps, run: &mut Run<'_>) {
+        run.stage = Stage::Prepare;
         let packed = now + run.work.pack;
         run.out.retier = packed - run.work.begin;
         self.draw_slice(Track::Compute, What::Pack, now, packed);
@@ -275,54 +250,10 @@ impl LayerEvents {
         }
     }
 
-    /// Starts the next transfer if the link and a buffer are free. Layers without one arrive by themselves.
-    fn start_up(&mut self, now: Ps, run: &mut Run<'_>) {
-        if run.up.is_some() {
-            return;
-        }
-        if std::mem::take(&mut run.fetching) {
-            self.fly_up(now, What::Fetch, run.work.fetch, run);
-            return;
-        }
-        let layers = run.work.order.len();
-        while run.next_up < layers && run.times(run.next_up).transfer == Ps::ZERO {
-            run.next_up += 1;
-            run.arrived = run.next_up;
-        }
-        let turn = !self.serial || run.begun && !run.computing && run.next_compute == run.next_up;
-        if turn && run.next_up < layers && run.free_buffers > 0 {
-            run.free_buffers -= 1;
-            let work = run.times(run.next_up).transfer;
-            run.next_up += 1;
-            self.fly_up(now, layer(run.next_up - 1), work, run);
-        }
-    }
-
-    fn fly_up(&mut self, now: Ps, what: What, work: Ps, run: &mut Run<'_>) {
-        self.pace(now, run);
-        run.up = Some(Flight::new(now, what, work));
-        self.repace(now, run);
-    }
-
-    /// Starts the next piece of write-back if the way down is free and it was released.
-    fn start_down(&mut self, now: Ps, run: &mut Run<'_>) {
-        if run.downward.is_some() {
-            return;
-        }
-        if let Some(&(released, work)) = self.down.front() {
-            // All that is left was released together, at the end of the step before.
-            if released <= now {
-                self.pace(now, run);
-                run.downward = Some(Flight::new(now, What::WriteBack, work));
-                self.repace(now, run);
-            }
-        }
-    }
-
     /// Starts the next layer's compute if the GPU is free and its T1 is there.
     fn start_compute(&mut self, now: Ps, run: &mut Run<'_>) {
         let next = run.next_compute;
-        if !run.begun || run.computing || next == run.work.order.len() {
+        if run.stage != Stage::Layers || run.computing || next == run.work.order.len() {
             return;
         }
         let LayerTimes { compute, transfer } = run.times(next);
@@ -333,34 +264,6 @@ impl LayerEvents {
             run.next_compute += 1;
             self.draw_slice(Track::Compute, layer(next), now, now + compute);
             self.queue.schedule(now + compute, Event::Computed);
-        }
-    }
-
-    /// Takes off the work done since the pace last changed.
-    fn pace(&self, now: Ps, run: &mut Run<'_>) {
-        let both = run.up.is_some() && run.downward.is_some();
-        for flight in [&mut run.up, &mut run.downward].into_iter().flatten() {
-            let passed = now.saturating_sub(flight.since);
-            let done = if both {
-                self.share.slowed(passed)
-            } else {
-                passed
-            };
-            flight.left = flight.left.saturating_sub(done);
-            flight.since = now;
-        }
-    }
-
-    /// Schedules the ends of what is in flight anew.
-    fn repace(&mut self, now: Ps, run: &mut Run<'_>) {
-        let both = run.up.is_some() && run.downward.is_some();
-        let share = self.share;
-        let time = |left| if both { share.stretched(left) } else { left };
-        if let Some(f) = &mut run.up {
-            f.ticket = self.queue.schedule(now + time(f.left), Event::Arrived);
-        }
-        if let Some(f) = &mut run.downward {
-            f.ticket = self.queue.schedule(now + time(f.left), Event::Written);
         }
     }
 
@@ -376,30 +279,16 @@ fn layer(n: usize) -> What {
     What::Layer(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
-impl Flight {
-    fn new(now: Ps, what: What, left: Ps) -> Self {
-        Self {
-            what,
-            began: now,
-            left,
-            since: now,
-            ticket: Ticket::default(),
-        }
-    }
-}
-
 impl<'a> Run<'a> {
     fn new(work: &'a Work<'a>) -> Self {
         Self {
             work,
             free_buffers: 0,
-            fetching: false,
+            stage: Stage::Before,
             next_up: 0,
             arrived: 0,
             next_compute: 0,
             computing: false,
-            begun: false,
-            finished: false,
             idle_since: work.begin,
             up: None,
             downward: None,

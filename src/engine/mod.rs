@@ -13,7 +13,6 @@ mod deferred;
 mod duplex;
 mod event;
 mod layer;
-mod layer_queue;
 mod pipeline;
 mod queue;
 mod running;

@@ -191,17 +191,17 @@ impl Observer for Perfetto<'_> {
 
 /// The file up to the first slice: process and tracks by name.
 fn head() -> String {
-    let mut text = String::from(
-        "{\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"kvplan\"}}",
-    );
-    for (track, name) in TRACKS {
+    let named = |(track, name): (Track, &str)| {
         let tid = number(track);
-        text += &format!(
+        format!(
             ",\n{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":{tid},\"args\":{{\"name\":\"{name}\"}}}}\
              ,\n{{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":1,\"tid\":{tid},\"args\":{{\"sort_index\":{tid}}}}}"
-        );
-    }
-    text
+        )
+    };
+    let process =
+        "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"kvplan\"}}";
+    let tracks: String = TRACKS.into_iter().map(named).collect();
+    format!("{{\"traceEvents\":[\n{process}{tracks}")
 }
 
 /// A track's number.

@@ -113,15 +113,7 @@ fn contention_costs_what_the_write_back_keeps_from_the_link() {
         // 0.55 GB/s up; 131,072 B a token and four tokens a step in 4/16 pieces: 524,288 B / 0.055 GB/s = 9.5 ms down.
         h.link.h2d = h.link.h2d.scaled(0.01);
         h.link.d2h = h.link.d2h.scaled(0.001);
-        let last = |share: f64| {
-            let mut d = s.deployment.clone();
-            (d.fidelity, Arc::make_mut(&mut d.hardware).link.duplex.value) = (fidelity, share);
-            let (w, mut watch) = (World::of(&d), Watch::default());
-            w.run(vec![job(&s.policy, 200, 300); 4], 4, false, &mut watch)
-                .unwrap();
-            let t = watch.times[299];
-            (t.end - t.begin).secs()
-        };
+        let last = |share: f64| last_step(&s, fidelity, share);
         let down = 3.5e-6 + 524_288.0 / 0.055e9;
         let more = last(0.5) - last(1.0);
         assert!(
@@ -134,4 +126,17 @@ fn contention_costs_what_the_write_back_keeps_from_the_link() {
             "{fidelity:?}: {more}"
         );
     }
+}
+
+/// The last step of four sequences at this duplex share (s).
+fn last_step(s: &Scenario, fidelity: Fidelity, share: f64) -> f64 {
+    let mut deployment = s.deployment.clone();
+    deployment.fidelity = fidelity;
+    let hardware = Arc::make_mut(&mut deployment.hardware);
+    hardware.link.duplex.value = share;
+    let (world, mut watch) = (World::of(&deployment), Watch::default());
+    let jobs = vec![job(&s.policy, s.prompt, s.output); 4];
+    world.run(jobs, 4, false, &mut watch).unwrap();
+    let last = watch.times.last().unwrap();
+    (last.end - last.begin).secs()
 }

@@ -4,7 +4,7 @@
 //! make the query on, and its slice is cut out of that. What crosses the link for it (queries down, outputs up) is told
 //! with that slice. Bytes are over all GPUs.
 
-use super::super::layer::Work;
+use super::super::layer::{LayerEvents, Work};
 use super::super::slice::{Slice, Track, What};
 use super::{Burst, Stepper};
 use crate::deploy::Overlap;
@@ -16,7 +16,7 @@ use crate::units::Ps;
 impl Stepper<'_> {
     /// Events handled inside steps so far.
     pub fn events(&self) -> u64 {
-        self.events.as_ref().map_or(0, |e| e.handled())
+        self.events.as_ref().map_or(0, LayerEvents::handled)
     }
 
     /// Whether to keep slices of the coming steps; only fidelity `layer` has them.

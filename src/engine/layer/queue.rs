@@ -2,7 +2,7 @@
 //!
 //! The key is the event: its class says which it is and its sequence number is the ticket by which an end that a change
 //! of pace made void is told from the one that replaced it. Events carry nothing else, since a step has one transfer a
-//! direction and one layer computing. Why not [`super::EventQueue`]: half of what this fidelity costs would be moving
+//! direction and one layer computing. Why not the queue between steps: half of what this fidelity costs would be moving
 //! wider entries, and here a step's first events lie before the last of the step before.
 
 use std::cmp::Reverse;
