@@ -17,6 +17,7 @@ use crate::scenario::settings::Origin;
 use crate::scenario::{Scenario, Settings, TraceRef};
 use crate::units::text::group;
 
+use super::flags::{Deployment, read_by_the_run};
 use super::out::Out;
 
 /// Where to draw, and what.
@@ -54,20 +55,25 @@ impl DrawingArgs {
         settings.set("fidelity", &["layer".into()], Origin::Default)
     }
 
-    /// Refuses to write over a recording that the run reads, over the result, or into it.
+    /// Refuses to write over what the run reads, over the result, or into it.
     ///
     /// # Errors
     /// Exit 2.
-    pub fn keep(&self, trace: &TraceRef, result: Option<&Path>) -> Result<()> {
+    pub fn keep(
+        &self,
+        trace: &TraceRef,
+        deployment: &Deployment<false>,
+        result: Option<&Path>,
+    ) -> Result<()> {
         let Some(path) = &self.perfetto else {
             return Ok(());
         };
         let why = if path.as_os_str() == "-" {
-            "the result goes to stdout, a drawing needs a file"
-        } else if trace.holds(path) {
-            "the drawing would replace a recording that the run reads"
+            "the result goes to stdout, a drawing needs a file".to_string()
+        } else if let Some(file) = read_by_the_run(path, trace, deployment) {
+            format!("the drawing would replace {file} that the run reads")
         } else if result.is_some_and(|r| same(r, path)) {
-            "the drawing and the result cannot be one file"
+            "the drawing and the result cannot be one file".to_string()
         } else {
             return Ok(());
         };

@@ -1,6 +1,6 @@
 //! The flags of a deployment, made from the table of settings, and where results go.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum, ValueHint};
@@ -139,6 +139,18 @@ pub enum Format {
     Md,
 }
 
+/// Which of the files that a run reads `out` is, if it is one.
+pub(super) fn read_by_the_run<const PLAN: bool>(
+    out: &Path,
+    trace: &TraceRef,
+    deployment: &Deployment<PLAN>,
+) -> Option<&'static str> {
+    match &deployment.scenario {
+        Some(path) if TraceRef::Paths(vec![path.clone()]).holds(out) => Some("the scenario"),
+        _ => trace.holds(out).then_some("a recording"),
+    }
+}
+
 /// Where a result goes.
 #[derive(Clone, Debug, Args)]
 pub struct ResultArgs {
@@ -166,19 +178,26 @@ impl ResultArgs {
         })
     }
 
-    /// Refuses to write over a recording that the run reads.
+    /// Refuses to overwrite what the run reads: its recordings and its scenario.
     ///
     /// # Errors
     /// The result file is one of them (exit 2).
-    pub fn keep(&self, trace: &TraceRef) -> Result<()> {
-        match self.out.as_ref().filter(|path| trace.holds(path)) {
-            Some(path) => Err(Error::usage(format!(
-                "{}: the result would replace a recording that the run reads",
-                path.display()
-            ))
-            .help("name another file with -o")),
-            None => Ok(()),
-        }
+    pub fn keep<const PLAN: bool>(
+        &self,
+        trace: &TraceRef,
+        deployment: &Deployment<PLAN>,
+    ) -> Result<()> {
+        let Some(out) = &self.out else {
+            return Ok(());
+        };
+        let Some(file) = read_by_the_run(out, trace, deployment) else {
+            return Ok(());
+        };
+        Err(Error::usage(format!(
+            "{}: the result would replace {file} that the run reads",
+            out.display()
+        ))
+        .help("name another file with -o"))
     }
 
     /// Creates the result file, before the run.
