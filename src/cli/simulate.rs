@@ -18,7 +18,7 @@ use super::progress;
     after_long_help = "EXAMPLES:\n  kvplan simulate\n  kvplan simulate --hardware h100-sxm --t1 host-attention\n  \
     kvplan simulate --hardware h100-sxm --gpus 2 --kv fp8 --format json -o result.json\n  \
     kvplan simulate desktop --batch 2 --print-config\n  \
-    kvplan simulate --hardware h100-sxm --perfetto steps.json  (open it in ui.perfetto.dev)"
+    kvplan simulate --hardware h100-sxm --perfetto steps.json --perfetto-steps 60..70"
 )]
 pub struct SimulateArgs {
     #[command(flatten)]

@@ -1,9 +1,9 @@
 //! The two directions of one link while both are busy.
 //!
-//! A link's directions are mostly independent; together each keeps a share of its lone pace (`Link::duplex`, less where
-//! host memory cannot feed both). So a write-back and a transfer that meet slow each other for exactly as long as both
-//! are under way: of work `a` and `b` at share s, the shorter is done after `min(a, b) / s`, by when the longer has as
-//! much behind it. Rival: a delay spread over the whole step, which misses which layers wait.
+//! A link's directions are mostly independent; together each keeps a share of its lone pace (`Link::duplex`). So a
+//! write-back and a transfer that meet slow each other for exactly as long as both are under way: of work `a` and `b` at
+//! share s, the shorter is done after `min(a, b) / s`, by when the longer has as much behind it. Rival: a delay spread
+//! over the whole step, which misses which layers wait.
 //!
 //! Both fidelities share this arithmetic: shares are parts of 2^32, so that time stays an integer; what is left rounds
 //! up, what is done rounds down.

@@ -132,12 +132,12 @@ impl LayerEvents {
     }
 
     /// Whether to keep slices of the coming steps.
-    pub fn draw(&mut self, drawing: bool) {
+    pub(super) fn draw(&mut self, drawing: bool) {
         self.drawing = drawing;
     }
 
     /// Slices of the last step, if they were kept.
-    pub fn slices_mut(&mut self) -> &mut Vec<Slice> {
+    pub(super) fn slices_mut(&mut self) -> &mut Vec<Slice> {
         &mut self.slices
     }
 

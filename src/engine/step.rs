@@ -89,7 +89,7 @@ impl<'a> Stepper<'a> {
     pub fn new(prepared: &'a Prepared) -> Self {
         let tiered = prepared.classes.iter().filter(|c| c.window.is_none());
         let d = &prepared.deployment;
-        let share = transfer::both_share(&d.hardware, f64::from(d.gpus));
+        let share = d.hardware.link.duplex.get();
         let depth = prepared.staged_layers();
         Self {
             events: (d.fidelity == Fidelity::Layer).then(|| match d.overlap {

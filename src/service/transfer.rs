@@ -2,8 +2,10 @@
 //!
 //! One line holds for large pieces; vLLM's measurements show a cliff at 28 KiB for batched copies that a line does not
 //! (METHODS 5.2), so scattered copies are priced by their descriptors. Host memory feeds every GPU's link: the rate of
-//! one link is at most its share of the DDR read bandwidth. Both directions at once run at the duplex share, and host memory
-//! must feed both. Ignored: refresh, and writes that cost host memory more than reads.
+//! one link is at most its share of the DDR read bandwidth. Both directions at once run at the link's duplex share (the
+//! engine follows who meets whom), which was measured with host memory behind it. Ignored: host memory that feeds each
+//! direction but not both (two channels, or many GPUs). A write-back is a token a step against all of T1, so that this is
+//! under a thousandth; and shared in proportion, a faster way down would slow the way up.
 
 use crate::hardware::{Hardware, Link};
 
@@ -31,12 +33,4 @@ pub fn copy(link: &Link, rate: f64, bytes: f64, pieces: f64) -> f64 {
         return 0.0;
     }
     link.call.get() + (pieces - 1.0).max(0.0) * link.descriptor.get() + bytes / rate
-}
-
-/// Share of its lone pace that each direction keeps while both are busy: the link's duplex share, or less where host
-/// memory cannot feed both directions of every GPU's link (two-channel desktops).
-pub fn both_share(hardware: &Hardware, gpus: f64) -> f64 {
-    let wanted = gpus * (h2d_rate(hardware, gpus) + d2h_rate(hardware, gpus));
-    let fed = hardware.host.ddr_read.get() / wanted;
-    hardware.link.duplex.get().min(fed) // NaN (nothing wanted, or no limit) is no bound
 }

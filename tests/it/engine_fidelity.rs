@@ -26,10 +26,9 @@ fn by(fidelity: Fidelity, s: &Scenario, change: impl Fn(&mut Hardware)) -> Optio
     Some(out)
 }
 
-/// Both directions of the link, and host memory behind them, do not notice each other.
+/// The directions of the link do not notice each other.
 fn apart(h: &mut Hardware) {
     h.link.duplex.value = 1.0;
-    h.host.ddr_read = h.host.ddr_read.scaled(100.0);
 }
 
 /// How far the second is from the first in tokens/s and makespan.
