@@ -7,6 +7,7 @@ use crate::report::{Style, csv, json, md, table};
 use crate::scenario::{print, resolve};
 
 use super::Answer;
+use super::drawing::DrawingArgs;
 use super::flags::{Deployment, Format, ResultArgs};
 use super::out::Out;
 use super::progress;
@@ -16,13 +17,16 @@ use super::progress;
 #[command(
     after_long_help = "EXAMPLES:\n  kvplan simulate\n  kvplan simulate --hardware h100-sxm --t1 host-attention\n  \
     kvplan simulate --hardware h100-sxm --gpus 2 --kv fp8 --format json -o result.json\n  \
-    kvplan simulate desktop --batch 2 --print-config"
+    kvplan simulate desktop --batch 2 --print-config\n  \
+    kvplan simulate --hardware h100-sxm --perfetto steps.json --perfetto-steps 60..70"
 )]
 pub struct SimulateArgs {
     #[command(flatten)]
     deployment: Deployment<false>,
     #[command(flatten)]
     result: ResultArgs,
+    #[command(flatten)]
+    drawing: DrawingArgs,
 }
 
 /// Runs it; the answer is no if it does not fit.
@@ -31,6 +35,7 @@ pub struct SimulateArgs {
 /// Exit 2 for what cannot be asked, 3 for damaged traces.
 pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     let mut settings = args.deployment.settings()?;
+    args.drawing.adapt(&mut settings)?;
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
         args.result.open(out)?;
@@ -41,10 +46,15 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     }
     let scenario = resolve::scenario(&settings)?;
     args.result.keep(&scenario.reads(), &args.deployment)?;
+    args.drawing.keep(
+        &scenario.reads(),
+        &args.deployment,
+        args.result.out.as_deref(),
+    )?;
     args.result.open(out)?;
     let begun = std::time::Instant::now();
     let watch = progress::watch("replaying", scenario.trace.bytes(), out.quiet());
-    let outcome = crate::plan::simulate(&scenario)?;
+    let outcome = args.drawing.simulate(&scenario, out)?;
     drop(watch);
     out.detail(&format!("answered in {:.1?}", begun.elapsed()));
     if args.result.format() != Format::Table {

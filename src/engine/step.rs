@@ -2,13 +2,19 @@
 //!
 //! `stream` and `staged` overlap transfers with compute (see `pipeline`); a re-tier drains the share of the link's lead
 //! that belongs to the sequences re-tiered, whose T1 is not known before. `serial` adds everything up, as the published
-//! prototype ran. `host-attention` has no transfer but waits in every layer for the slower of GPU and host. Ignored:
-//! overlap inside a kernel; write-back is priced by its total against H2D (duplex), not layer by layer, and a step of
-//! new KV is buffered on the GPU, not two. Rival: one formula for the step, which cannot carry the lead.
+//! prototype ran; nothing meets there, so nothing contends. `host-attention` has no transfer but waits in every layer for
+//! the slower of GPU and host. A write-back goes down under the step after its own and slows the transfers it meets.
+//! The layers run by the recursion of `pipeline` or, under fidelity `layer`, by the events of `layer`: same service
+//! times, same result. Ignored: overlap inside a kernel; a step of new KV is buffered on the GPU, not two. Rival: one
+//! formula for the step, which cannot carry the lead.
 
+mod events;
+mod split;
+
+use super::layer::LayerEvents;
 use super::pipeline::{LayerTimes, Pipeline};
 use super::spill::{Key, Spill};
-use crate::deploy::{Layout, Overlap, T1Mode, WriteBack};
+use crate::deploy::{Fidelity, Layout, Overlap, WriteBack};
 use crate::memory::Held;
 use crate::service::{BatchCost, Prepared, transfer};
 use crate::units::Ps;
@@ -41,8 +47,10 @@ pub struct StepTimes {
     pub h2d_busy: Ps,
     /// GPU waiting for transfers (or a full write-back queue).
     pub exposed: Ps,
-    /// GPU waiting for the host's attention.
+    /// GPU waiting for the host's attention, inside compute.
     pub exposed_host: Ps,
+    /// GPU waiting for what its attention reads in place, inside compute.
+    pub exposed_in_place: Ps,
     /// Re-tier work.
     pub retier: Ps,
     /// CPU gap.
@@ -68,10 +76,15 @@ pub struct Stepper<'a> {
     head: Ps,
     layers: Vec<LayerTimes>,
     spill: Spill,
+    /// Costs of the two halves, where the batch is split.
+    halves: Option<[BatchCost; 2]>,
     pipeline: Pipeline,
+    /// What runs the layers instead of the pipeline under fidelity `layer`.
+    events: Option<LayerEvents>,
+    /// Bytes and tokens of the write-back under way, for drawing.
+    under_way: (f64, f64),
     /// Whether the step before had transfers: the link's lead cannot reach back before the first of them.
     streamed: bool,
-    down_free: Ps,
     token_bytes: f64,
     merge: f64,
 }
@@ -80,7 +93,15 @@ impl<'a> Stepper<'a> {
     /// A machine at rest.
     pub fn new(prepared: &'a Prepared) -> Self {
         let tiered = prepared.classes.iter().filter(|c| c.window.is_none());
+        let d = &prepared.deployment;
+        let share = d.hardware.link.duplex.get();
+        let depth = prepared.staged_layers();
         Self {
+            events: (d.fidelity == Fidelity::Layer).then(|| match d.overlap {
+                Overlap::Layer => LayerEvents::new(depth, share),
+                Overlap::Serial => LayerEvents::serial(),
+            }),
+            under_way: (0.0, 0.0),
             prepared,
             cost: prepared.batch(1),
             sized: 0,
@@ -89,10 +110,10 @@ impl<'a> Stepper<'a> {
             head: Ps::ZERO,
             layers: vec![LayerTimes::default(); prepared.classes.len()],
             spill: Spill::default(),
-            pipeline: Pipeline::new(prepared.staged_layers()),
-            down_free: Ps::ZERO,
+            halves: None,
+            pipeline: Pipeline::new(depth, share),
             token_bytes: tiered.map(|c| c.kv_token * f64::from(c.count)).sum(),
-            merge: prepared.deployment.hardware.gpu.kernels.linear_fixed.get(),
+            merge: d.hardware.gpu.kernels.linear_fixed.get(),
         }
     }
 
@@ -107,7 +128,9 @@ impl<'a> Stepper<'a> {
         written: f64,
     ) -> StepTimes {
         self.size(m);
-        if held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default() {
+        let still =
+            held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default();
+        if still && self.events.is_none() {
             self.streamed = false;
             return self.plain(begin, held);
         }
@@ -117,16 +140,31 @@ impl<'a> Stepper<'a> {
             gap: self.gap,
             ..self.spill.times
         };
-        self.layer_times(held, &mut out);
-        out.retier = self.retier(burst, &mut out);
+        let split = self.splits();
+        if !split {
+            self.layer_times(held, &mut out);
+        }
+        let (fetch, pack) = self.retier(burst, &mut out);
         let share = if burst.sequences > 0.0 {
             (burst.sequences / f64::from(m)).min(1.0)
         } else {
             0.0
         };
-        match self.prepared.deployment.overlap {
-            Overlap::Serial => self.run_serial(&mut out),
-            Overlap::Layer => self.run_overlapped(share, &mut out),
+        match (self.prepared.deployment.overlap, &self.events) {
+            _ if split => self.run_split(held, (fetch, pack), &mut out),
+            (_, Some(_)) => self.run_events(share, (fetch, pack), &mut out),
+            (Overlap::Serial, None) => {
+                out.retier = fetch + pack;
+                self.run_serial(&mut out);
+            }
+            (Overlap::Layer, None) => {
+                let fetched = self.pipeline.fetch(begin, fetch);
+                out.retier = fetched.saturating_sub(begin) + pack;
+                self.run_overlapped(share, &mut out);
+            }
+        }
+        if self.events.is_some() {
+            self.draw(held, burst);
         }
         out
     }
@@ -140,13 +178,13 @@ impl<'a> Stepper<'a> {
             } else {
                 held.tiers[0]
             };
-            let attention = self.prepared.attention(class.kv_token * tokens);
+            let attention = self.prepared.attention((class.kv_token + class.score_token) * tokens);
             attention_s += attention * f64::from(class.count);
             compute += Ps::from_secs(self.cost.fixed[i] + attention) * u64::from(class.count);
         }
         let end = begin + self.gap + compute;
         // A write-back of an earlier step may still be on its way down.
-        let late = self.down_free.saturating_sub(end);
+        let late = self.pipeline.written().saturating_sub(end);
         StepTimes {
             begin,
             end: end + late,
@@ -165,6 +203,13 @@ impl<'a> Stepper<'a> {
             self.cost = self.prepared.batch(m);
             self.gap = Ps::from_secs(self.cost.gap);
             self.head = Ps::from_secs(self.cost.head);
+            self.halves = None;
+            if self.prepared.deployment.split > 1 {
+                let prepared = self.prepared;
+                if let Some((halves, both)) = split::costs(&self.cost, |m| prepared.batch(m)) {
+                    (self.halves, self.cost) = (Some(halves), both);
+                }
+            }
         }
     }
 
@@ -173,6 +218,7 @@ impl<'a> Stepper<'a> {
         let key = Key {
             sequences: held.sequences,
             host: [held.tiers[1], held.tiers[2]],
+            fetch: held.fetch,
             down: match self.prepared.deployment.write_back {
                 WriteBack::Through => (written, 0.0),
                 WriteBack::AtDemotion => (burst.demoted, burst.runs),
@@ -188,16 +234,22 @@ impl<'a> Stepper<'a> {
         }
     }
 
+    /// HBM bytes that a layer's attention moves on one GPU.
+    fn attended(&self, at: usize, held: &Held) -> f64 {
+        let class = &self.prepared.classes[at];
+        let token = class.kv_token + class.score_token;
+        if class.window.is_some() {
+            return token * held.windowed[at];
+        }
+        let spilled = &self.spill.classes[at];
+        token * held.tiers[0] + spilled.staged + spilled.moved + spilled.scored
+    }
+
     /// Fills in each class's compute.
     fn layer_times(&mut self, held: &Held, out: &mut StepTimes) {
         for (i, class) in self.prepared.classes.iter().enumerate() {
             let spilled = &self.spill.classes[i];
-            let hbm = if class.window.is_some() {
-                class.kv_token * held.windowed[i]
-            } else {
-                class.kv_token * held.tiers[0] + spilled.staged + spilled.moved
-            };
-            let attention = self.prepared.attention(hbm);
+            let attention = self.prepared.attention(self.attended(i, held));
             let count = f64::from(class.count);
             out.attention_s += attention * count;
             let mut wait = 0.0;
@@ -205,22 +257,24 @@ impl<'a> Stepper<'a> {
                 wait = (host - attention).max(0.0) + self.merge;
                 out.exposed_host += Ps::from_secs(wait * count);
             }
+            if let Some(read) = spilled.in_place {
+                // One kernel reads both: its floor is paid once, the slower of HBM and link sets the pace.
+                wait = (read - (attention - self.prepared.attention_floor())).max(0.0);
+                out.exposed_in_place += Ps::from_secs(wait * count);
+            }
             self.layers[i].compute = Ps::from_secs(self.cost.fixed[i] + attention + wait);
         }
     }
 
-    /// Time of the moves and the packing before this step. Where T1 streams, a promoted token comes with the stream and is
-    /// merely kept; only attention on the host leaves it to be fetched.
-    fn retier(&self, burst: &Burst, out: &mut StepTimes) -> Ps {
+    /// Link time of what is fetched and time of the packing before this step. Where T1 streams, a promoted token comes
+    /// with the stream and is merely kept; where T1 is attended to in place it is left to be fetched, and under `selective`
+    /// it counts so too, though it may lie in the fetched set already.
+    fn retier(&self, burst: &Burst, out: &mut StepTimes) -> (Ps, Ps) {
         if burst.promoted + burst.compacted <= 0.0 {
-            return Ps::ZERO;
+            return (Ps::ZERO, Ps::ZERO);
         }
         let d = &self.prepared.deployment;
-        let fetched = if d.t1 == T1Mode::HostAttention {
-            burst.promoted
-        } else {
-            0.0
-        };
+        let fetched = self.fetched(burst);
         let up = fetched * self.token_bytes;
         let runs = burst.promoted.min(burst.runs);
         let pieces = match d.layout {
@@ -230,7 +284,17 @@ impl<'a> Stepper<'a> {
         out.h2d_bytes += up * f64::from(d.gpus);
         let copy = transfer::copy(&d.hardware.link, self.prepared.h2d_rate, up, pieces);
         let packed = burst.compacted + burst.promoted - fetched;
-        Ps::from_secs(copy + self.prepared.hbm_copy(packed * self.token_bytes))
+        let pack = self.prepared.hbm_copy(packed * self.token_bytes);
+        (Ps::from_secs(copy), Ps::from_secs(pack))
+    }
+
+    /// Promoted tokens that have to be fetched.
+    fn fetched(&self, burst: &Burst) -> f64 {
+        if self.prepared.deployment.t1.brings_up() {
+            0.0
+        } else {
+            burst.promoted
+        }
     }
 
     fn run_serial(&mut self, out: &mut StepTimes) {
@@ -248,18 +312,23 @@ impl<'a> Stepper<'a> {
             .zip(&self.layers)
             .map(|(c, l)| l.transfer * u64::from(c.count))
             .sum();
+        out.h2d_busy += up;
         out.exposed = up + self.spill.down;
         out.end = out.begin + out.gap + out.retier + out.exposed + out.compute;
     }
 
-    fn run_overlapped(&mut self, drained: f64, out: &mut StepTimes) {
+    /// Whether T1 streams in this step, and the share of the link's lead that is lost before it.
+    fn lead(&mut self, drained: f64) -> (bool, f64) {
         let streams = self.layers.iter().any(|l| l.transfer > Ps::ZERO);
-        let lost = if streams && !self.streamed {
-            1.0
-        } else {
-            drained
-        };
+        let first = streams && !self.streamed;
         self.streamed = streams;
+        // What `selective` fetches is known only once the step before is over.
+        let unknown = !self.prepared.deployment.t1.exact();
+        (streams, if first || unknown { 1.0 } else { drained })
+    }
+
+    fn run_overlapped(&mut self, drained: f64, out: &mut StepTimes) {
+        let (streams, lost) = self.lead(drained);
         self.pipeline.drain(lost, out.begin + out.retier);
         let start = out.begin + out.gap + out.retier;
         let passed = if streams {
@@ -275,11 +344,12 @@ impl<'a> Stepper<'a> {
         let head = self.head;
         let end = passed.end + head;
         // The write-back of the step before must be down by now.
-        let late = self.down_free.saturating_sub(end);
+        let late = self.pipeline.written().saturating_sub(end);
         out.compute = passed.compute + head;
+        out.h2d_busy += passed.link;
         out.exposed = passed.waited + late;
         out.end = end + late;
-        self.down_free = self.down_free.max(out.end) + self.spill.down;
+        self.pipeline.write_back(out.end, self.spill.down);
     }
 
     /// Costs of the batch as last used, for the breakdown.

@@ -21,7 +21,7 @@ mod ways;
 use rayon::prelude::*;
 
 pub use answer::Plan;
-pub use run::simulate;
+pub use run::{simulate, simulate_watched};
 
 use crate::error::Result;
 use crate::scenario::{Card, Question};

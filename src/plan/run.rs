@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::deploy::Deployment;
 use crate::engine::audit::Audit;
-use crate::engine::{Engine, Job, Run, Setup, Unwatched};
+use crate::engine::{Both, Engine, Job, Observer, Run, Setup, Unwatched};
 use crate::error::{Cause, Error, Result};
 use crate::memory::Ledger;
 use crate::metrics::Outcome;
@@ -77,11 +77,19 @@ pub(super) fn check_size(s: &Scenario, many: bool) -> Result<()> {
 /// # Errors
 /// Usage (names, settings), data (a damaged trace), internal (a broken law under `audit`).
 pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
+    simulate_watched(scenario, &mut Unwatched)
+}
+
+/// As [`simulate`], with somebody who watches the run (not the one with everything in HBM beside it).
+///
+/// # Errors
+/// As [`simulate`], and those of `watcher`.
+pub fn simulate_watched(scenario: &Scenario, watcher: &mut dyn Observer) -> Result<Outcome> {
     check_size(scenario, scenario.occupancy == Occupancy::Staggered)?;
     let traces = Recordings::open(&scenario.trace)?;
     let case = Case::new(scenario, &traces)?;
     let full = Arc::new(case.run_full()?);
-    let run = Arc::new(case.run()?);
+    let run = Arc::new(case.run_watched(watcher)?);
     let mut out = outcome::build(&case, &Ran { run, full });
     out.scenario = scenario
         .asked
@@ -121,12 +129,16 @@ impl Case {
     /// # Errors
     /// Internal, if a law is broken under `audit`.
     pub(super) fn run(&self) -> Result<Run> {
+        self.run_watched(&mut Unwatched)
+    }
+
+    fn run_watched(&self, watcher: &mut dyn Observer) -> Result<Run> {
         self.engine(
             &self.prepared,
             &self.ledger,
             &self.timelines,
-            self.scenario.batch,
-            false,
+            (self.scenario.batch, false),
+            watcher,
         )
     }
 
@@ -154,7 +166,13 @@ impl Case {
     pub(super) fn run_paged(&self, max_running: u32) -> Result<Run> {
         self.check_turns(max_running)?;
         let full = full_timeline(&self.scenario)?;
-        self.engine(&self.prepared, &self.ledger, &[full], max_running, true)
+        self.engine(
+            &self.prepared,
+            &self.ledger,
+            &[full],
+            (max_running, true),
+            &mut Unwatched,
+        )
     }
 
     /// The same with `batch` requests and everything in HBM.
@@ -182,8 +200,8 @@ impl Case {
             &self.prepared,
             &self.ledger,
             &[full],
-            self.scenario.batch,
-            false,
+            (self.scenario.batch, false),
+            &mut Unwatched,
         )
     }
 
@@ -192,8 +210,8 @@ impl Case {
         prepared: &Prepared,
         ledger: &Ledger,
         timelines: &[Arc<Timeline>],
-        max: u32,
-        paged: bool,
+        (max_running, paged): (u32, bool),
+        watcher: &mut dyn Observer,
     ) -> Result<Run> {
         let s = &self.scenario;
         let interval = self.spec.interval().unwrap_or(1);
@@ -216,14 +234,15 @@ impl Case {
             prepared,
             ledger,
             jobs,
-            max_running: max,
+            max_running,
             paged,
             respawn,
         })?;
-        if s.audit {
-            engine.run(&mut Audit::new(prepared))
-        } else {
-            engine.run(&mut Unwatched)
+        let draws = watcher.draws();
+        match (s.audit, watcher.watches() || draws) {
+            (false, false) => engine.run(&mut Unwatched), // without a call a step
+            (false, true) => engine.run(watcher),
+            (true, _) => engine.run(&mut Both(&mut Audit::new(prepared), watcher)),
         }
     }
 }

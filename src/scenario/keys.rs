@@ -121,6 +121,8 @@ pub const KEYS: &[Key] = &[
         "Where they live: ddr, or a home of the machine such as peer or cxl (`kvplan show hardware NAME`)"),
     key("overlap", "WHEN", Kind::Text, Some("layer"), &["serial", "layer"],
         "Transfers wait for compute, or run a layer ahead of it"),
+    key("fidelity", "HOW", Kind::Text, Some("step"), &["step", "layer"],
+        "How finely a step is followed: a recursion over its layers, or every transfer as an event"),
     key("depth", "LAYERS", Kind::Number, Some("2"), &[],
         "Layers of staging for streamed KV"),
     key("split", "N", Kind::Number, None, &["1", "2"],

@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::deploy::{Compact, Deployment, Layout, Overlap, ScoreCost, T1Mode, WriteBack};
+use crate::deploy::{
+    Compact, Deployment, Fidelity, Layout, Overlap, ScoreCost, T1Mode, WriteBack,
+};
 use crate::error::{Error, Result, did_you_mean};
 use crate::hardware::Hardware;
 use crate::hardware::home::DDR;
@@ -323,6 +325,10 @@ fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
         overlap: match word(settings, "overlap")? {
             "serial" => Overlap::Serial,
             _ => Overlap::Layer,
+        },
+        fidelity: match word(settings, "fidelity")? {
+            "layer" => Fidelity::Layer,
+            _ => Fidelity::Step,
         },
         write_back: match word(settings, "write-back")? {
             "at-demotion" => WriteBack::AtDemotion,

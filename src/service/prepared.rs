@@ -146,13 +146,17 @@ impl Prepared {
         self
     }
 
-    /// Seconds that one layer's kernel needs to read `bytes` of KV where they lie; a second pass over K reads them again.
-    pub fn read_in_place(&self, class: &Class, bytes: f64) -> f64 {
-        let again = match self.deployment.score_cost {
+    /// Times that KV read in place is read: once, and K once more where a second pass gets the weights.
+    pub fn passes(&self, class: &Class) -> f64 {
+        match self.deployment.score_cost {
             ScoreCost::Recompute if self.scores => 1.0 + class.key_share,
             _ => 1.0,
-        };
-        bytes * again / self.in_place_rate
+        }
+    }
+
+    /// Seconds that one layer's kernel needs to read `bytes` of KV where they lie.
+    pub fn read_in_place(&self, class: &Class, bytes: f64) -> f64 {
+        bytes * self.passes(class) / self.in_place_rate
     }
 
     /// Seconds of one layer's decode attention that moves nothing: its kernels' floors.
