@@ -76,8 +76,10 @@ pub struct Stepper<'a> {
     head: Ps,
     layers: Vec<LayerTimes>,
     spill: Spill,
-    /// Costs of the two halves, where the batch is split.
-    halves: Option<[BatchCost; 2]>,
+    /// Costs of the two halves, and of both together, where the batch is split.
+    halves: Option<([BatchCost; 2], BatchCost)>,
+    /// Whether the last step ran in halves.
+    in_halves: bool,
     pipeline: Pipeline,
     /// What runs the layers instead of the pipeline under fidelity `layer`.
     events: Option<LayerEvents>,
@@ -111,6 +113,7 @@ impl<'a> Stepper<'a> {
             layers: vec![LayerTimes::default(); prepared.classes.len()],
             spill: Spill::default(),
             halves: None,
+            in_halves: false,
             pipeline: Pipeline::new(depth, share),
             token_bytes: tiered.map(|c| c.kv_token * f64::from(c.count)).sum(),
             merge: d.hardware.gpu.kernels.linear_fixed.get(),
@@ -128,6 +131,7 @@ impl<'a> Stepper<'a> {
         written: f64,
     ) -> StepTimes {
         self.size(m);
+        self.in_halves = false;
         let still =
             held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default();
         if still && self.events.is_none() {
@@ -141,6 +145,7 @@ impl<'a> Stepper<'a> {
             ..self.spill.times
         };
         let split = self.splits();
+        self.in_halves = split;
         if !split {
             self.layer_times(held, &mut out);
         }
@@ -206,9 +211,7 @@ impl<'a> Stepper<'a> {
             self.halves = None;
             if self.prepared.deployment.split > 1 {
                 let prepared = self.prepared;
-                if let Some((halves, both)) = split::costs(&self.cost, |m| prepared.batch(m)) {
-                    (self.halves, self.cost) = (Some(halves), both);
-                }
+                self.halves = split::costs(&self.cost, |m| prepared.batch(m));
             }
         }
     }
@@ -354,6 +357,9 @@ impl<'a> Stepper<'a> {
 
     /// Costs of the batch as last used, for the breakdown.
     pub fn cost(&self) -> &BatchCost {
-        &self.cost
+        match &self.halves {
+            Some((_, both)) if self.in_halves => both,
+            _ => &self.cost,
+        }
     }
 }

@@ -12,6 +12,7 @@ mod budget;
 mod changes;
 pub mod curve;
 mod outcome;
+mod placed;
 mod quick;
 mod recordings;
 mod run;

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::policy::PolicySpec;
 use crate::replay;
 use crate::scenario::TraceRef;
-use crate::timeline::Timeline;
+use crate::timeline::{Selection, Timeline};
 use crate::trace::{self, TraceReader};
 
 /// One timeline a recording, or a single one from lengths.
@@ -29,6 +29,7 @@ pub(super) struct Recordings {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Key {
     spec: PolicySpec,
+    selection: Option<Selection>,
     prompt: u32,
     output: u32,
 }
@@ -58,18 +59,21 @@ impl Recordings {
         &self.readers
     }
 
-    /// The placement by `spec` of `prompt` and `output` tokens under each recording.
+    /// The placement by `spec` of `prompt` and `output` tokens under each recording, where only what `selection` fetches
+    /// takes part if there is one.
     ///
     /// # Errors
-    /// As [`replay::extended`].
+    /// As [`replay::extended`] and [`replay::selected`].
     pub(super) fn timelines(
         &self,
         spec: &PolicySpec,
+        selection: Option<Selection>,
         prompt: u32,
         output: u32,
     ) -> Result<Timelines> {
         let key = Key {
             spec: *spec,
+            selection,
             prompt,
             output,
         };
@@ -89,20 +93,33 @@ impl Recordings {
     }
 
     fn replay(&self, key: &Key) -> Result<Timelines> {
-        let Key {
-            spec,
-            prompt,
-            output,
-        } = key;
         let replayed = match self.readers.as_slice() {
-            [] => vec![replay::by_length(spec, *prompt, *output)?],
+            [] => vec![key.counted()?],
             some => some
                 .iter()
-                .map(|t| replay::extended(t.as_ref(), spec, *prompt, *output))
+                .map(|t| key.replayed(t.as_ref()))
                 .collect::<Result<_>>()?,
         };
-        let never_moves = spec.never_moves(*prompt);
+        let never_moves = key.spec.never_moves(key.prompt);
         let shared = |t| Arc::new(Timeline { never_moves, ..t });
         Ok(replayed.into_iter().map(shared).collect())
+    }
+}
+
+impl Key {
+    fn replayed(&self, rows: &TraceReader) -> Result<Timeline> {
+        let (spec, prompt, output) = (&self.spec, self.prompt, self.output);
+        match self.selection {
+            None => replay::extended(rows, spec, prompt, output),
+            Some(selection) => replay::selected(rows, spec, selection, (prompt, output)),
+        }
+    }
+
+    fn counted(&self) -> Result<Timeline> {
+        let (spec, prompt, output) = (&self.spec, self.prompt, self.output);
+        match self.selection {
+            None => replay::by_length(spec, prompt, output),
+            Some(selection) => replay::selected_by_length(spec, selection, (prompt, output)),
+        }
     }
 }

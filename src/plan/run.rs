@@ -13,7 +13,6 @@ use crate::error::{Cause, Error, Result};
 use crate::memory::Ledger;
 use crate::metrics::Outcome;
 use crate::policy::{self, PolicySpec};
-use crate::replay;
 use crate::scenario::{Occupancy, Phase, Scenario};
 use crate::service::Prepared;
 use crate::timeline::Timeline;
@@ -21,7 +20,7 @@ use crate::trace::TraceReader;
 use crate::workload::{self, Request};
 
 use super::recordings::Recordings;
-use super::{budget, changes, outcome};
+use super::{budget, changes, outcome, placed};
 
 /// A scenario made ready: laws, ledger, budget, traces.
 pub(super) struct Case {
@@ -29,11 +28,13 @@ pub(super) struct Case {
     pub scenario: Scenario,
     /// Laws.
     pub prepared: Prepared,
+    /// The same with what the policy pays for the weights of attention; equal where it looks at none, or moves nothing.
+    pub scored: Prepared,
     /// Memory prices.
     pub ledger: Ledger,
     /// Policy at its resolved budget.
     pub spec: PolicySpec,
-    /// One timeline a trace (or a single one from lengths).
+    /// One timeline a trace (or a single one from lengths); one a request where each has its own lengths.
     pub timelines: Vec<Arc<Timeline>>,
     /// Recordings behind them.
     pub traces: Vec<Arc<TraceReader>>,
@@ -85,7 +86,7 @@ pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
 /// # Errors
 /// As [`simulate`], and those of `watcher`.
 pub fn simulate_watched(scenario: &Scenario, watcher: &mut dyn Observer) -> Result<Outcome> {
-    check_size(scenario, scenario.occupancy == Occupancy::Staggered)?;
+    check_size(scenario, scenario.occupancy != Occupancy::Lockstep)?;
     let traces = Recordings::open(&scenario.trace)?;
     let case = Case::new(scenario, &traces)?;
     let full = Arc::new(case.run_full()?);
@@ -113,10 +114,17 @@ impl Case {
         let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
         let prepared = Prepared::new(&scenario.deployment);
         let ledger = Ledger::new(&prepared);
-        let timelines = traces.timelines(&spec, scenario.prompt, scenario.output)?;
+        let timelines = placed::by_policy(&scenario, &spec, traces)?;
+        let acts = timelines.iter().any(|t| t.spills() || t.destroys());
+        let scored = if acts && spec.looks_at_weights() {
+            prepared.clone().with_scores()
+        } else {
+            prepared.clone()
+        };
         Ok(Self {
             scenario,
             prepared,
+            scored,
             ledger,
             spec,
             timelines,
@@ -134,7 +142,7 @@ impl Case {
 
     fn run_watched(&self, watcher: &mut dyn Observer) -> Result<Run> {
         self.engine(
-            &self.prepared,
+            &self.scored,
             &self.ledger,
             &self.timelines,
             (self.scenario.batch, false),
@@ -165,11 +173,11 @@ impl Case {
     /// Infeasible, if not even one request fits.
     pub(super) fn run_paged(&self, max_running: u32) -> Result<Run> {
         self.check_turns(max_running)?;
-        let full = full_timeline(&self.scenario)?;
+        let full = placed::in_hbm(&self.scenario)?;
         self.engine(
             &self.prepared,
             &self.ledger,
-            &[full],
+            &full,
             (max_running, true),
             &mut Unwatched,
         )
@@ -195,11 +203,11 @@ impl Case {
     /// # Errors
     /// Internal, if a law is broken under `audit`.
     pub(super) fn run_full(&self) -> Result<Run> {
-        let full = full_timeline(&self.scenario)?;
+        let full = placed::in_hbm(&self.scenario)?;
         self.engine(
             &self.prepared,
             &self.ledger,
-            &[full],
+            &full,
             (self.scenario.batch, false),
             &mut Unwatched,
         )
@@ -252,15 +260,11 @@ pub(super) fn requests(s: &Scenario) -> Vec<Request> {
     match s.occupancy {
         Occupancy::Lockstep => workload::lockstep(s.batch, s.prompt, s.output),
         Occupancy::Staggered => workload::staggered(s.batch, s.prompt, s.output, s.seed),
+        Occupancy::Listed => match &s.lengths {
+            Some(lengths) => workload::listed(s.batch, lengths),
+            None => workload::lockstep(s.batch, s.prompt, s.output),
+        },
     }
-}
-
-fn full_timeline(s: &Scenario) -> Result<Arc<Timeline>> {
-    Ok(Arc::new(replay::by_length(
-        &policy::parse("full")?,
-        s.prompt,
-        s.output,
-    )?))
 }
 
 /// Whether a deployment cannot start at all, and why.

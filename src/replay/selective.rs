@@ -23,7 +23,7 @@ use crate::policy::PolicySpec;
 use crate::policy::registry::Kind;
 use crate::score::{Rule, Score};
 use crate::simd::Kernels;
-use crate::timeline::{Fetch, Pick, Predict, Selection, Tier, Timeline};
+use crate::timeline::{Fetch, Predict, Selection, Tier, Timeline};
 use crate::trace::Rows;
 use beyond::Beyond;
 use rank::Ranked;
@@ -59,21 +59,15 @@ pub fn selected(
     Ok(whole)
 }
 
-/// Tokens by tier without a trace, and the most that is fetched of them.
+/// Tokens by tier without a trace, and of them the most that is fetched: `top-k` fetches so many, `top-p` may fetch all.
 ///
 /// # Errors
-/// Usage: `top-p`, which only a recording can answer. Otherwise as [`by_length`].
+/// As [`by_length`].
 pub fn selected_by_length(
     spec: &PolicySpec,
     selection: Selection,
     (prompt, steps): (u32, u32),
 ) -> Result<Timeline> {
-    if let Pick::TopP(p) = selection.pick {
-        return Err(Error::usage(format!(
-            "selective:top-p={p} fetches by attention, which the lengths alone do not tell"
-        ))
-        .help("give a recording with --trace, or fetch a fixed number: --t1 selective:top-k=512"));
-    }
     Ok(Timeline {
         selection: Some(selection),
         ..by_length(spec, prompt, steps)?

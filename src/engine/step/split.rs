@@ -84,7 +84,7 @@ impl Stepper<'_> {
 
     /// Each class's layer by halves.
     fn half_layers(&self, held: &Held, out: &mut StepTimes) -> Vec<Halves> {
-        let Some(costs) = &self.halves else {
+        let Some((costs, _)) = &self.halves else {
             return Vec::new();
         };
         let all = f64::from(costs[0].m + costs[1].m);
