@@ -30,7 +30,7 @@ pub struct Home {
     pub duplex: Value<Share>,
     /// One copy call, from issue to first byte.
     pub latency: Value<Duration>,
-    /// What it holds for all GPUs of the deployment.
+    /// What it holds: for each GPU where the place is its own, else for all of them.
     pub capacity: Value<Capacity>,
     /// Share of `read` that a kernel reaches which reads it in place; none where it cannot.
     #[serde(default)]
@@ -48,8 +48,8 @@ impl Hardware {
             .collect()
     }
 
-    /// The machine with T1 in the home of that name; none if it has no such home.
-    pub fn at_home(&self, name: &str) -> Option<Self> {
+    /// The machine with T1 of `gpus` GPUs in the home of that name; none if it has no such home.
+    pub fn at_home(&self, name: &str, gpus: u32) -> Option<Self> {
         if name == DDR {
             return Some(self.clone());
         }
@@ -63,7 +63,10 @@ impl Hardware {
         at.link.coherent = false;
         at.link.in_place.clone_from(&home.in_place);
         at.host.name.clone_from(&home.name);
-        at.host.pinned_limit = home.capacity.clone();
+        at.host.pinned_limit = match home.shared {
+            Some(_) => home.capacity.clone(),
+            None => home.capacity.scaled(f64::from(gpus)),
+        };
         at.host.ddr_read = home.shared.clone().unwrap_or_else(|| {
             let free = f64::INFINITY;
             Value::new(free, free, free, Source::Assumed, "each GPU has a place of its own")

@@ -13,6 +13,7 @@ use crate::error::{Error, Result, did_you_mean};
 use crate::hardware::Hardware;
 use crate::hardware::home::DDR;
 use crate::model::{Attention, Model};
+use crate::timeline::Pick;
 use crate::units::text::group;
 use crate::workload::Lengths;
 
@@ -185,11 +186,10 @@ fn cards(settings: &Settings) -> Result<Vec<Card>> {
     let mut cards = Vec::with_capacity(names.len() * counts.len());
     for name in names {
         let hardware = world::hardware(name).map_err(|e| place(settings, "hardware", e))?;
-        let hardware = at_home(settings, &hardware)?;
         for count in counts {
             let gpus = number_in(count, 1, 1024).map_err(|e| settings.wrong("gpus", e))?;
             cards.push(Card {
-                hardware: Arc::clone(&hardware),
+                hardware: at_home(settings, &hardware, gpus)?,
                 gpus,
             });
         }
@@ -198,12 +198,12 @@ fn cards(settings: &Settings) -> Result<Vec<Card>> {
 }
 
 /// The machine with T1 in the home asked for.
-fn at_home(settings: &Settings, hardware: &Arc<Hardware>) -> Result<Arc<Hardware>> {
+fn at_home(settings: &Settings, hardware: &Arc<Hardware>, gpus: u32) -> Result<Arc<Hardware>> {
     let home = text_of(settings, "home")?;
     if home == DDR {
         return Ok(Arc::clone(hardware));
     }
-    hardware.at_home(home).map(Arc::new).ok_or_else(|| {
+    hardware.at_home(home, gpus).map(Arc::new).ok_or_else(|| {
         let names = hardware.home_names();
         let error = settings.wrong("home", format!("{} has no home `{home}`", hardware.id));
         error.help(match did_you_mean(home, names.iter().copied()) {
@@ -273,8 +273,31 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
         asked: Vec::new(),
         deployment,
     };
+    check_selection(settings, &scenario)?;
     scenario.notes = notes(settings, &scenario);
     Ok(scenario)
+}
+
+/// Refuses `top-p` where nothing says how much it fetches.
+fn check_selection(settings: &Settings, s: &Scenario) -> Result<()> {
+    let Some(Pick::TopP(p)) = s.deployment.t1.selection().map(|s| s.pick) else {
+        return Ok(());
+    };
+    if s.trace == TraceRef::None {
+        let why = format!("selective:top-p={p} fetches by attention, which the lengths alone do not tell");
+        return Err(settings
+            .wrong("t1", why)
+            .help("give a recording with --trace, or fetch a fixed number: --t1 selective:top-k=512"));
+    }
+    if world::fits_to_memory(&s.policy) {
+        let why = format!(
+            "how much selective:top-p={p} fetches is known only after the replay, and hbm=fit must know it before"
+        );
+        return Err(settings.wrong("t1", why).help(
+            "say how much stays in HBM, as in --policy four-tier:hbm=0.5 or four-tier:hbm=20GiB, or use selective:top-k=512",
+        ));
+    }
+    Ok(())
 }
 
 /// How the requests stand to each other: a word, or a file of lengths.
