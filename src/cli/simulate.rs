@@ -15,7 +15,9 @@ use super::progress;
 /// Arguments of `simulate`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_long_help = "EXAMPLES:\n  kvplan simulate\n  kvplan simulate --hardware h100-sxm --t1 host-attention\n  \
+    after_long_help = "EXAMPLES:\n  kvplan simulate\n  kvplan simulate --hardware h100-sxm --t1 host-attention --split 2\n  kvplan simulate --hardware gh200 --t1 direct\n  \
+    kvplan simulate --hardware h100-sxm --t1 selective:top-k=512 --home peer\n  \
+    kvplan simulate --occupancy lengths.csv --batch 32\n  \
     kvplan simulate --hardware h100-sxm --gpus 2 --kv fp8 --format json -o result.json\n  \
     kvplan simulate desktop --batch 2 --print-config\n  \
     kvplan simulate --hardware h100-sxm --perfetto steps.json --perfetto-steps 60..70"

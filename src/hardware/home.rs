@@ -1,4 +1,4 @@
-//! Where T1 and T2 live when not in the host's own memory: another GPU's HBM over NVLink, memory behind CXL.
+//! Where T1 and T2 live when not in the host's own memory: another GPU's HBM over `NVLink`, memory behind CXL.
 //!
 //! A home is a way there and a place: rates of one GPU's path, a latency a copy, what is shared by all GPUs' paths, a
 //! capacity. [`Hardware::at_home`] is the machine as tiering sees it with T1 there: the home's path takes the link's

@@ -40,9 +40,9 @@ impl Base {
             None => Arc::new(Case::new(&at(&full, Occupancy::Staggered), &none)?.run_full()?),
         };
         Ok(Self {
+            case,
             lockstep,
             staggered,
-            case,
         })
     }
 

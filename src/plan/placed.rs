@@ -56,11 +56,11 @@ fn each(
     if s.lengths.is_none() {
         return make(s.prompt, s.output);
     }
-    let mut made: BTreeMap<(u32, u32), Vec<Arc<Timeline>>> = BTreeMap::new();
+    let mut known: BTreeMap<(u32, u32), Vec<Arc<Timeline>>> = BTreeMap::new();
     for i in 0..s.batch {
-        made.insert(s.lengths_of(i), Vec::new());
+        known.insert(s.lengths_of(i), Vec::new());
     }
-    let steps: u64 = made.keys().map(|(_, output)| u64::from(*output)).sum();
+    let steps: u64 = known.keys().map(|(_, output)| u64::from(*output)).sum();
     if steps > MOST_STEPS {
         let text = |n: u64| group(&n.to_string());
         return Err(Error::usage(format!(
@@ -70,12 +70,12 @@ fn each(
         ))
         .help("use a smaller --batch, or fewer different lengths in the file of --occupancy"));
     }
-    made.par_iter_mut().try_for_each(|((prompt, output), list)| {
+    known.par_iter_mut().try_for_each(|((prompt, output), list)| {
         *list = make(*prompt, *output)?;
         Ok::<(), Error>(())
     })?;
     let of = |i: u32| {
-        let list = &made[&s.lengths_of(i)];
+        let list = &known[&s.lengths_of(i)];
         Arc::clone(&list[i as usize % list.len()])
     };
     Ok((0..s.batch).map(of).collect())

@@ -8,9 +8,8 @@
 //!
 //! `top-k` takes the k best; `top-p` the fewest whose predictions sum to that share of all host tokens' predictions. Ties
 //! go to the lower position. A token fetched in the step before does not cross the link again unless its tier changed.
-//! Past the recorded rows: host mass goes on as without selection, scaled by what the recorded end shows; the share of it
-//! that k of n tokens cover is read off the ranking of the recorded end, and `top-p` keeps the share of tokens it fetched
-//! there. Rival: rank by keys (Quest), which needs keys and queries of every head. Units: tokens, attention weight.
+//! Past the recorded rows: see `beyond`. Rival: rank by keys (Quest), which needs keys and queries of every head. Units:
+//! tokens, attention weight.
 
 mod beyond;
 mod rank;
@@ -50,12 +49,12 @@ pub fn selected(
         return Ok(whole);
     }
     let recorded = rows.rows().min(output);
-    let mut beyond = Beyond::new(recorded);
+    let mut beyond = Beyond::new(recorded, spec, &whole, (rows.prompt(), selection));
     let own = on_recorded_prompt(spec, prompt, rows.prompt());
     let replayed = replay(rows, recorded, &own, selection, &mut beyond)?;
     let scale = beyond.scale(&replayed.mass, &whole.mass);
     graft(&mut whole, &replayed);
-    beyond.go_on(&mut whole, selection, scale);
+    beyond.go_on(&mut whole, scale);
     Ok(whole)
 }
 
@@ -104,7 +103,7 @@ fn replay(
         let total = Kernels::best().widen(bits, &mut state.row);
         let row_length = bits.len();
         let fetch = state.pick(sequence.lanes[0].tiers(), &scores[0]);
-        beyond.watch(step, &state, &fetch);
+        beyond.watch(step, sequence.lanes[0].tiers(), &scores[0], &state);
         sequence.lanes[0].add_mass(0, &state.row[..row_length]);
         sequence.row(0, &state.row[..row_length], total, None);
         scores[0].observe(state.attended(row_length));
@@ -147,13 +146,15 @@ impl State {
         }
     }
 
+    /// What a token is ranked by.
+    fn predictor<'a>(&'a self, score: &'a Score) -> impl Fn(u32) -> f64 + 'a {
+        predictor(self.selection.predict, &self.before, score)
+    }
+
     /// Ranks the host tokens before the row is looked at, and counts what is fetched of them.
     fn pick(&mut self, tiers: &[Tier], score: &Score) -> Fetch {
         let Self { ranked, before, .. } = self;
-        match self.selection.predict {
-            Predict::LastRow => ranked.rank(tiers, |p| f64::from(before[p as usize])),
-            Predict::FetchedOnly => ranked.rank(tiers, |p| score.of(p)),
-        }
+        ranked.rank(tiers, predictor(self.selection.predict, before, score));
         ranked.cut(self.selection.pick);
         let fetched = ranked.fetched();
         let fresh: Vec<u32> = fetched
@@ -190,6 +191,18 @@ impl State {
             self.seen[*position as usize] = 0.0;
         }
         &self.seen[..length]
+    }
+}
+
+/// What a position is ranked by: its weight in the row before, or its score.
+fn predictor<'a>(
+    predict: Predict,
+    before: &'a [f32],
+    score: &'a Score,
+) -> impl Fn(u32) -> f64 + 'a {
+    move |position| match predict {
+        Predict::LastRow => f64::from(before[position as usize]),
+        Predict::FetchedOnly => score.of(position),
     }
 }
 

@@ -45,6 +45,14 @@ fn split(settings: &Settings) -> Result<()> {
         )
         .help("use --overlap layer, or leave --split out"));
     }
+    if two && value(settings, "fidelity") == "layer" {
+        return Err(clash(
+            settings,
+            "split",
+            "fidelity layer follows one batch through its layers, not two halves in turn",
+        )
+        .help("use --fidelity step, or leave --split out"));
+    }
     if two && value(settings, "batch") == "1" {
         return Err(clash(settings, "split", "a batch of one has no halves")
             .help("ask for --batch 2 or more, or leave --split out"));

@@ -28,7 +28,7 @@ pub fn d2h_rate(hardware: &Hardware, gpus: f64) -> f64 {
 }
 
 /// Bytes per second at which one GPU's kernels read host memory in place when `gpus` do so together: below the copy
-/// engine's over PCIe, as good as equal over a coherent link.
+/// engine's over `PCIe`, as good as equal over a coherent link.
 pub fn in_place_rate(hardware: &Hardware, gpus: f64) -> f64 {
     let kernel = hardware.link.h2d.get() * hardware.link.in_place_share().get();
     kernel.min(hardware.host.ddr_read.get() / gpus)

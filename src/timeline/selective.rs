@@ -58,7 +58,7 @@ impl Selection {
     /// A sentence that names the text and the way out.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut pick, mut predict) = (None, None);
-        for part in text.split(',') {
+        for part in text.split(',').filter(|_| !text.is_empty()) {
             let (key, value) = part
                 .split_once('=')
                 .ok_or_else(|| format!("`{part}` is no KEY=VALUE: {FORM}"))?;

@@ -25,6 +25,17 @@ impl Ranked {
                 self.order.push((predict(position), position));
             }
         }
+        self.sort();
+    }
+
+    /// Ranks some positions.
+    pub(super) fn rank_these(&mut self, positions: &[u32], predict: impl Fn(u32) -> f64) {
+        self.order.clear();
+        self.order.extend(positions.iter().map(|p| (predict(*p), *p)));
+        self.sort();
+    }
+
+    fn sort(&mut self) {
         self.order
             .sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     }
