@@ -11,6 +11,7 @@ pub mod answer;
 mod budget;
 mod changes;
 pub mod curve;
+pub mod figures;
 mod outcome;
 mod quick;
 mod recordings;

@@ -202,7 +202,7 @@ fn traffic(run: &Run) -> Traffic {
     }
 }
 
-fn parts(run: &Run) -> StepParts {
+pub(super) fn parts(run: &Run) -> StepParts {
     let n = run.steps.len().max(1) as f64;
     StepParts {
         linear_s: run.sums.linear_s / n,
