@@ -16,6 +16,8 @@ pub enum What {
     Outcome,
     /// Result of `plan`.
     Plan,
+    /// Result of `sweep`.
+    Sweep,
     /// A scenario file.
     Scenario,
 }
@@ -37,6 +39,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
     let schema = match args.what {
         What::Outcome => schemars::schema_for!(Outcome).to_value(),
         What::Plan => schemars::schema_for!(Plan).to_value(),
+        What::Sweep => schemars::schema_for!(crate::sweep::answer::Answer).to_value(),
         What::Scenario => crate::scenario::schema::scenario(),
     };
     out.result(&json::pretty(&schema)?)

@@ -21,12 +21,12 @@ mod ways;
 use rayon::prelude::*;
 
 pub use answer::Plan;
-pub use run::simulate;
+pub use recordings::{Placement, Recordings};
+pub use run::{Measure, measure, placement, simulate, simulate_on};
 
 use crate::error::Result;
 use crate::scenario::{Card, Question};
 use answer::{PLAN_SCHEMA, Row, Setting};
-use recordings::Recordings;
 
 /// Answers a question on all its cards.
 ///

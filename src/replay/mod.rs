@@ -21,7 +21,7 @@ pub mod quality;
 mod sequence;
 mod shape;
 
-pub use extend::extended;
+pub use extend::{extended, extended_together};
 pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;
