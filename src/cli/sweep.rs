@@ -42,10 +42,10 @@ use super::{interrupt, progress};
     json and csv have every cell with its mark.\n  \
     Objectives: tokens-per-s, hbm-peak, destroyed-mass (these by default), destroyed-share, tpot, tpot-p99, makespan,\n  \
     ddr-peak, saved-moved, link-bytes, batch, output, gpus\n\n\
-    EXAMPLES\n  \
+    EXAMPLES:\n  \
     kvplan sweep --vary batch=1,2,4,8 --vary hardware=h100-sxm,gh200\n  \
-    kvplan sweep --hardware h100-sxm --vary policy.hbm=0.2..0.8+0.2 --vary t1=stream,host-attention --pareto\n  \
-    kvplan sweep --output 4096 --vary policy=four-tier:hbm=0.5,h2o-mean,streaming-llm --equal hbm-peak\n  \
+    kvplan sweep --hardware gh200 --vary policy.hbm=0.2..0.8+0.2 --vary t1=stream,host-attention --pareto\n  \
+    kvplan sweep --prompt 128 --output 4096 --vary policy=four-tier:hbm=0.5,h2o-mean,streaming-llm --equal hbm-peak\n  \
     kvplan sweep --vary output=1Ki..16Ki*2 --vary gpus=1,2 -o sweep.json --resume"
 )]
 pub struct SweepArgs {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::metrics::Outcome;
 use crate::sweep::answer::{Answer, Cell};
 
-use super::cells::{NONE, count, figure, gib, maybe_percent, percent, signed_gib, spaced, time};
+use super::cells::{NONE, count, figure, gib, maybe_percent, percent, signed_gib, spaced};
 use super::page::{Block, Grid, Mood, Page};
 
 /// Reasons that are listed; a grid may have thousands of refused cells.
@@ -19,7 +19,6 @@ pub fn page(answer: &Answer) -> Page {
     question(&mut page, answer);
     page.title("Answer");
     verdict(&mut page, answer);
-    page.title("Cells (HBM at the peak, all GPUs; tokens/s over the whole run)");
     table(&mut page, answer);
     refused(&mut page, answer);
     if !answer.notes.is_empty() {
@@ -41,7 +40,12 @@ fn question(page: &mut Page, answer: &Answer) {
     };
     let varied = answer.vary.iter().map(|a| {
         let n = count(a.values.len() as u64);
-        format!("{} ({n} values)", a.name)
+        let word = if a.values.len() == 1 {
+            "value"
+        } else {
+            "values"
+        };
+        format!("{} ({n} {word})", a.name)
     });
     let mut facts = vec![("varied", varied.collect::<Vec<_>>().join(", "))];
     facts.push(("asked", line(false)));
@@ -84,13 +88,13 @@ fn table(page: &mut Page, answer: &Answer) {
     let mut head: Vec<String> = answer.vary.iter().map(|a| a.name.to_uppercase()).collect();
     let varied = head.len();
     if answer.equal.is_some() {
-        head.extend(["SOLVED", "OFF"].map(String::from));
+        head.extend(["SOLVED", "OFF\n%"].map(String::from));
     }
     head.extend(
         [
             "FITS",
-            "TOKENS/S",
-            "TPOT",
+            "TOKENS\n/s",
+            "TPOT\nms",
             "HBM\nGiB",
             "MOVED\nGiB",
             "GONE\nGiB",
@@ -117,7 +121,10 @@ fn table(page: &mut Page, answer: &Answer) {
         row.extend(figures(cell.outcome.as_ref()));
         grid.row(row);
     }
-    page.grid(grid);
+    if !grid.rows.is_empty() {
+        page.title("Cells (HBM at the peak, all GPUs; tokens/s over the whole run)");
+        page.grid(grid);
+    }
 }
 
 fn value(cell: &Cell, key: &str) -> String {
@@ -132,8 +139,8 @@ fn value(cell: &Cell, key: &str) -> String {
 fn solved(cell: &Cell) -> [String; 2] {
     match &cell.equal {
         Some(s) => [
-            format!("{}={}", s.parameter, s.value),
-            percent(s.difference_share),
+            format!("{}\n{}", s.parameter, s.value),
+            format!("{:+.2}", 100.0 * s.difference_share),
         ],
         None => [NONE, NONE].map(String::from),
     }
@@ -146,7 +153,7 @@ fn figures(outcome: Option<&Outcome>) -> [String; 8] {
     [
         if o.fits { "yes" } else { "no" }.into(),
         figure(o.throughput.output_tokens_per_s),
-        time(o.throughput.tpot_mean_s),
+        figure(o.throughput.tpot_mean_s.map(|s| s * 1e3)),
         gib(o.memory.hbm_peak_bytes),
         signed_gib(o.memory.hbm_saved_moved_bytes),
         signed_gib(o.memory.hbm_saved_destroyed_bytes),

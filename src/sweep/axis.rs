@@ -10,6 +10,7 @@ use crate::policy::registry;
 use crate::scenario::keys::{KEYS, Key, Kind, find, names};
 
 use super::MOST_CELLS;
+use super::answer::Range;
 
 /// What an axis varies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +71,14 @@ impl Axis {
             );
         }
         Ok(axis)
+    }
+
+    /// An axis of an answer.
+    ///
+    /// # Errors
+    /// As [`Axis::parse`].
+    pub(super) fn of(range: &Range) -> Result<Self> {
+        Self::new(varied(&range.name)?, range.values.clone())
     }
 
     /// The key as it is written: `batch`, `policy.hbm`.

@@ -114,6 +114,16 @@ impl Equal {
         Ok(Self { by: *by, target })
     }
 
+    /// As an answer has it.
+    ///
+    /// # Errors
+    /// Usage: an unknown word.
+    pub(super) fn of(answer: &EqualBy) -> Result<Self> {
+        let mut equal = Self::parse(&answer.by)?;
+        equal.target = answer.target.filter(|t| *t > 0.0 && t.is_finite());
+        Ok(equal)
+    }
+
     /// As part of the answer.
     pub(super) fn describe(&self) -> EqualBy {
         EqualBy {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::scenario::settings::Origin;
-use crate::scenario::{Settings, resolve};
+use crate::scenario::{Settings, Verb, resolve};
 use crate::units::text::group;
 
 use super::MOST_CELLS;
@@ -48,6 +48,7 @@ impl Grid {
         for axis in &axes {
             check(axis)?;
         }
+        check_base(&base)?;
         Ok(Self { base, axes, cells })
     }
 
@@ -186,6 +187,22 @@ const ALONE: &[&str] = &[
     "seed",
 ];
 
+/// Refuses what all cells share and no deployment could have.
+fn check_base(base: &Settings) -> Result<()> {
+    for name in ALONE {
+        if let Some(given) = base.asked(name) {
+            alone(name, &given.texts, given.origin.clone())?;
+        }
+    }
+    Ok(())
+}
+
+fn alone(name: &str, texts: &[String], origin: Origin) -> Result<()> {
+    let mut settings = Settings::defaults(Verb::Simulate);
+    settings.set(name, texts, origin)?;
+    resolve::scenario(&settings).map(|_| ())
+}
+
 /// Values of an axis that are all judged beforehand; of a longer one, the first and the last.
 const JUDGED: usize = 256;
 
@@ -200,9 +217,7 @@ fn check(axis: &Axis) -> Result<()> {
     let last = axis.values.len() - 1;
     let step = if last < JUDGED { 1 } else { last };
     for value in axis.values.iter().step_by(step) {
-        let mut alone = Settings::defaults(crate::scenario::Verb::Simulate);
-        alone.set(name, std::slice::from_ref(value), Origin::Flag)?;
-        resolve::scenario(&alone)?;
+        alone(name, std::slice::from_ref(value), Origin::Flag)?;
     }
     Ok(())
 }

@@ -23,9 +23,11 @@ pub use work::run;
 
 use crate::error::{Error, Result};
 use crate::plan::answer::Setting;
-use crate::scenario::resolve;
+use crate::scenario::settings::Origin;
+use crate::scenario::{Settings, Verb, keys, resolve};
 
 use answer::{Answer, Cell, Range, SWEEP_SCHEMA};
+use axis::Axis;
 use equal::Equal;
 use grid::Grid;
 use pareto::Objective;
@@ -62,6 +64,32 @@ impl Sweep {
             equal,
             pareto,
         })
+    }
+
+    /// The question inside an answer.
+    ///
+    /// # Errors
+    /// Usage: it cannot be asked (any more).
+    pub fn of(answer: &Answer) -> Result<Self> {
+        let mut base = Settings::defaults(Verb::Simulate);
+        for setting in answer.question.iter().filter(|s| s.from != "default") {
+            let texts: Vec<String> = match setting.name.as_str() {
+                "trace" => setting.value.split(", ").map(String::from).collect(),
+                _ => vec![setting.value.clone()],
+            };
+            if !keys::names().any(|name| name == setting.name) {
+                return Err(Error::usage(format!("`{}` is not a setting", setting.name)));
+            }
+            base.set(&setting.name, &texts, Origin::Flag)?;
+        }
+        let axes = answer.vary.iter().map(Axis::of).collect::<Result<_>>()?;
+        let equal = answer.equal.as_ref().map(Equal::of).transpose()?;
+        let aims = answer.pareto.as_ref();
+        let keys = aims.map(|list| list.iter().map(|a| a.key.as_str()).collect::<Vec<_>>());
+        let pareto = keys
+            .map(|keys| pareto::parse(&keys.join(",")))
+            .transpose()?;
+        Self::new(Grid::new(base, axes)?, equal, pareto)
     }
 
     /// The answer, from all its cells.

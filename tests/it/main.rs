@@ -44,6 +44,8 @@ mod replay_support;
 mod report_pages;
 mod scenario_settings;
 mod service;
+mod sweep;
+mod sweep_choice;
 mod trace_format;
 mod trace_hostile;
 mod trace_import;
