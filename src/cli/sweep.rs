@@ -121,13 +121,13 @@ impl SweepArgs {
             axes.push(Axis::new(Varied::Setting("policy"), policies)?);
         }
         for text in &self.vary {
-            let axis = Axis::parse(text)?;
-            if deployment.gives(&axis.key()) {
-                let key = axis.key();
+            let parsed = Axis::parse(text)?;
+            if deployment.gives(&parsed.key()) {
+                let key = parsed.key();
                 return Err(Error::usage(format!("--{key} is given and varied"))
                     .help(format!("leave --{key} out: the cells decide")));
             }
-            axes.push(axis);
+            axes.push(parsed);
         }
         Ok((deployment.settings()?, axes))
     }

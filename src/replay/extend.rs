@@ -59,7 +59,9 @@ pub fn extended_together(
     members.append(&mut means.members);
     let mut rules = Vec::new();
     if beyond {
-        members.iter_mut().for_each(|m| m.fit.share(&mut rules));
+        for m in &mut members {
+            m.fit.share(&mut rules);
+        }
     }
     if beyond || split < members.len() {
         let replayed = drive_watched(

@@ -68,20 +68,23 @@ fn verdict(page: &mut Page, answer: &Answer) {
     let all = answer.cells.len();
     let of = |test: fn(&Cell) -> bool| answer.cells.iter().filter(|c| test(c)).count();
     let fit = of(|c| c.outcome.as_ref().is_some_and(|o| o.fits));
-    let refused = of(|c| c.refused.is_some());
-    let mut text = format!("{} of {} cells fit", number(fit), number(all));
-    if refused > 0 {
-        text.push_str(&format!(", {} cannot be asked", number(refused)));
-    }
-    if answer.pareto.is_some() {
-        let front = of(|c| c.pareto == Some(true));
-        text.push_str(&format!(
-            "; {} of them are on the front and shown",
-            number(front)
-        ));
-    }
+    let asked = match of(|c| c.refused.is_some()) {
+        0 => String::new(),
+        n => format!(", {} cannot be asked", number(n)),
+    };
+    let front = if answer.pareto.is_some() {
+        let n = number(of(|c| c.pareto == Some(true)));
+        format!("; {n} of them are on the front and shown")
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "{} of {} cells fit{asked}{front}.",
+        number(fit),
+        number(all)
+    );
     let mood = if fit > 0 { Mood::Good } else { Mood::Bad };
-    page.push(Block::Verdict(format!("{text}."), mood));
+    page.push(Block::Verdict(text, mood));
 }
 
 fn table(page: &mut Page, answer: &Answer) {

@@ -64,9 +64,10 @@ impl Axis {
         }
         let mut sorted: Vec<&String> = axis.values.iter().collect();
         sorted.sort_unstable();
-        if let Some(twice) = sorted.windows(2).find(|w| w[0] == w[1]) {
+        let pairs = sorted.iter().zip(sorted.iter().skip(1));
+        if let Some((twice, _)) = pairs.into_iter().find(|(a, b)| a == b) {
             return Err(
-                Error::usage(format!("--vary {key}: `{}` is given twice", twice[0]))
+                Error::usage(format!("--vary {key}: `{twice}` is given twice"))
                     .help("each value makes its own cells: name it once"),
             );
         }

@@ -179,16 +179,16 @@ impl Equal {
         let (least, most) = (at_low.min(at_high), at_low.max(at_high));
         let reach = TOLERANCE * target;
         if target < least - reach || target > most + reach {
-            let (first, last) = (knob.setting(low), knob.setting(high));
+            let ends = [low, high].map(|n| knob.setting(n));
             return Err(Error::usage(format!(
                 "{} {} is out of reach: {}={} gives {}, {}={} gives {}",
                 self.by.word(),
                 self.by.show(target),
-                first.0,
-                first.1,
+                ends[0].0,
+                ends[0].1,
                 self.by.show(at_low),
-                last.0,
-                last.1,
+                ends[1].0,
+                ends[1].1,
                 self.by.show(at_high)
             )));
         }

@@ -240,12 +240,10 @@ impl Head {
             })
         };
         let setting = || {
-            let names = self.settings.keys().chain(found.settings.keys());
+            let mut names = self.settings.keys().chain(found.settings.keys());
             let value =
                 |h: &Self, name: &str| h.settings.get(name).cloned().unwrap_or("open".into());
-            names
-                .filter_map(|n| differs(n, &value(found, n), &value(self, n)))
-                .next()
+            names.find_map(|n| differs(n, &value(found, n), &value(self, n)))
         };
         differs("its form", &found.schema, &self.schema)
             .or_else(|| differs("kvplan", &found.kvplan_version, &self.kvplan_version))

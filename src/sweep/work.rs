@@ -31,7 +31,9 @@ pub fn run(
 ) -> Result<Vec<Cell>> {
     let grid = &sweep.grid;
     let mut done = vec![false; grid.cells()];
-    finished.iter().for_each(|c| done[c.index] = true);
+    for cell in &finished {
+        done[cell.index] = true;
+    }
     let mut left = (0..grid.cells())
         .map(|turn| grid.at_turn(turn))
         .filter(|index| !done[*index])
@@ -126,7 +128,7 @@ impl Asked {
         })
     }
 
-    fn run(&self, sweep: &Sweep, shelf: &Shelf) -> Result<Cell> {
+    fn run(&self, sweep: &Sweep, open: &Shelf) -> Result<Cell> {
         let mut cell = Cell {
             index: self.index,
             vary: sweep.grid.vary(self.index),
@@ -139,7 +141,7 @@ impl Asked {
                 return Ok(cell);
             }
         };
-        let traces = shelf.of(&scenario.trace)?;
+        let traces = open.of(&scenario.trace)?;
         let outcome = if sweep.solves(&self.place) {
             reason(self.solved(sweep, scenario, traces))?.map(|(solved, outcome)| {
                 cell.equal = Some(solved);
@@ -230,13 +232,11 @@ impl Shelf {
             let Ok(scenario) = &asked.scenario else {
                 continue;
             };
-            let at = match wanted.iter().position(|(t, _)| *t == scenario.trace) {
-                Some(at) => at,
-                None => {
-                    wanted.push((scenario.trace.clone(), Vec::new()));
-                    wanted.len() - 1
-                }
-            };
+            let known = wanted.iter().position(|(t, _)| *t == scenario.trace);
+            let at = known.unwrap_or_else(|| {
+                wanted.push((scenario.trace.clone(), Vec::new()));
+                wanted.len() - 1
+            });
             wanted[at].1.extend(asked.placement);
         }
         self.open
