@@ -69,6 +69,8 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
         out.result(&print::config(&settings))?;
+        // Shown first, so that one sees where a contradiction comes from.
+        resolve::scenario(&settings)?;
         return Ok(Answer::Yes);
     }
     let scenario = resolve::scenario(&settings)?;

@@ -35,10 +35,12 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
         resolve::adapt(&mut settings)?;
         args.result.open(out)?;
         out.result(&print::config(&settings))?;
+        // Shown first, so that one sees where a contradiction comes from.
+        resolve::scenario(&settings)?;
         return Ok(Answer::Yes);
     }
     let scenario = resolve::scenario(&settings)?;
-    args.result.keep(&scenario.trace)?;
+    args.result.keep(&scenario.trace, &args.deployment)?;
     args.result.open(out)?;
     let begun = std::time::Instant::now();
     let watch = progress::watch("replaying", scenario.trace.bytes(), out.quiet());

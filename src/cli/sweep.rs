@@ -132,7 +132,7 @@ impl SweepArgs {
         Ok((deployment.settings()?, axes))
     }
 
-    /// Refuses to write over a recording that some cell reads.
+    /// Refuses to write over what some cell reads.
     fn keep_recordings(&self, sweep: &Sweep) -> Result<()> {
         let grid = &sweep.grid;
         let base = grid.base.get("trace").map_or(&[][..], |g| &g.texts);
@@ -140,7 +140,8 @@ impl SweepArgs {
         let varied = axes.filter(|a| a.varied == Varied::Setting("trace"));
         let all = base.iter().chain(varied.flat_map(|a| &a.values));
         let paths = all.map(std::path::PathBuf::from).collect();
-        self.result.keep(&crate::scenario::TraceRef::Paths(paths))
+        self.result
+            .keep(&crate::scenario::TraceRef::Paths(paths), &self.deployment)
     }
 
     /// The result as a file that a journal can lie beside.

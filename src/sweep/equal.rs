@@ -3,12 +3,13 @@
 //! In each place of the grid the first policy is the reference and runs as asked; every other policy's budget is searched
 //! so that it comes to the same peak HBM, bytes, live tokens or time per token. Or a value is given, and all are brought
 //! to it. What is searched is one whole number (tokens, or hundred-thousandths of a share), by bisection between its ends
-//! down to the two neighbours around the target; the nearer one is taken. Every step of the search is a run of the engine
-//! on counts by length, which are exact for memory and live tokens; the moves that only a recording knows cost well under
-//! the tolerance in time. The outcome that is shown comes from a full simulation, and its value is held against the
-//! target: over [`TOLERANCE`] the cell is refused, since it would not be equal. Rival: equal parameters (`hbm=0.5`
+//! down to the two neighbours around the target; the nearer one is taken. Every step of the search is a run of the engine:
+//! on counts by length where those are exact (memory of packed pages, live tokens), else on the recordings (time, whole
+//! pages). The outcome that is shown comes from a full simulation, and its value is held against the target: over
+//! [`TOLERANCE`] the cell is refused, since it would not be equal. Rival: equal parameters (`hbm=0.5`
 //! everywhere), which mean another thing in each policy.
 
+use crate::deploy::Compact;
 use crate::error::{Error, Result, did_you_mean};
 use crate::plan::{Measure, Recordings, measure};
 use crate::policy;
@@ -161,12 +162,19 @@ impl Equal {
     pub(super) fn solve(
         &self,
         scenario: &Scenario,
+        traces: &Recordings,
         target: f64,
     ) -> Result<(Scenario, String, String)> {
         let knob = Knob::of(&policy::parse(&scenario.policy)?, self.by, scenario)?;
+        let by_length = self.by != By::Tpot && scenario.deployment.compact == Compact::Retier;
+        let rows = if by_length {
+            Recordings::default()
+        } else {
+            traces.aside()
+        };
         let at = |n: u32| -> Result<f64> {
             let turned = turned(scenario, &knob, n);
-            Ok(self.by.of(&measure(&turned, &Recordings::default())?))
+            Ok(self.by.of(&measure(&turned, &rows)?))
         };
         let n = self.search(&knob, target, at)?;
         let (parameter, value) = knob.setting(n);

@@ -177,7 +177,7 @@ impl Asked {
             }
             (None, None) => return Err(Error::internal("no reference to be equal with")),
         };
-        let (scenario, parameter, value) = equal.solve(own, target)?;
+        let (scenario, parameter, value) = equal.solve(own, traces, target)?;
         let outcome = simulate_on(&asked_as_solved(scenario), &aside)?;
         let judged = equal.judge(
             &scenario_of(own, &outcome),

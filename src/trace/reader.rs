@@ -300,6 +300,10 @@ impl Rows for TraceReader {
         self.header.prompt_column_sums.as_deref()
     }
 
+    fn recorded_as(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
     fn for_each(&self, limit: u32, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()> {
         self.for_each_in(0..limit, f)
     }
