@@ -25,27 +25,29 @@ use super::{interrupt, progress};
 #[command(
     mut_arg("policy", |a| a.action(clap::ArgAction::Append)),
     after_long_help = "VALUES\n  \
-    Split on commas; the parameters of a policy stay with it (policy=full,four-tier:hbm=0.5,window=64 are two).\n  \
-    batch=1..9+2 is 1,3,5,7,9 and output=1Ki..16Ki*2 doubles. policy.KEY varies a parameter of the policy.\n  \
-    The first --vary is the slowest. A repeated --policy is an axis too, slower than all of them.\n\n\
+    Split on commas; the parameters of a policy stay with it: policy=full,four-tier:hbm=0.5,window=64\n  \
+    are two. batch=1..9+2 is 1,3,5,7,9 and output=1Ki..16Ki*2 doubles. policy.KEY varies a parameter\n  \
+    of the policy. The first --vary is the slowest; a repeated --policy is an axis too, slower still.\n\n\
     EQUAL\n  \
-    The first policy is the reference; the budget of each other one is solved so that it comes to the same\n    \
+    The first policy is the reference; the budget of each other one is solved for the same\n    \
     hbm-peak     HBM at its largest (four-tier's hbm, the budget of those that destroy)\n    \
     total-bytes  HBM and host memory at their largest, together (four-tier's evict)\n    \
     retained     live tokens a request, mean over steps (four-tier's evict)\n    \
     tpot         mean time per output token (four-tier's hbm)\n  \
-    to within 0.5 %; a cell that cannot come as near is refused. hbm-peak=120GiB, retained=4000, tpot=20ms bring\n  \
-    all policies to a value instead. policy.KEY then varies the reference alone.\n\n\
+    to within 0.5 %; a cell that cannot come as near is refused. With a value (hbm-peak=120GiB,\n  \
+    retained=4000, tpot=20ms) all policies are brought to it. policy.KEY varies the reference alone.\n\n\
     PARETO\n  \
-    A cell is on the front if no other is at least as good in every objective and better in one. Cells that do not\n  \
-    fit, or destroy tokens without a recording to say what that costs, take no part. The table shows the front;\n  \
-    json and csv have every cell with its mark.\n  \
-    Objectives: tokens-per-s, hbm-peak, destroyed-mass (these by default), destroyed-share, tpot, tpot-p99, makespan,\n  \
-    ddr-peak, saved-moved, link-bytes, batch, output, gpus\n\n\
+    A cell is on the front if no other is at least as good in every objective and better in one.\n  \
+    Cells that do not fit, or destroy tokens without a recording to say what that costs, take no\n  \
+    part. The table shows the front; json and csv have every cell with its mark. Objectives:\n  \
+    tokens-per-s, hbm-peak, destroyed-mass (these by default), destroyed-share, tpot, tpot-p99,\n  \
+    makespan, ddr-peak, saved-moved, link-bytes, batch, output, gpus\n\n\
+    STOPPED\n  \
+    With -o FILE finished cells are kept in FILE.part; after Ctrl-C or a kill, --resume goes on.\n\n\
     EXAMPLES:\n  \
     kvplan sweep --vary batch=1,2,4,8 --vary hardware=h100-sxm,gh200\n  \
-    kvplan sweep --hardware gh200 --vary policy.hbm=0.2..0.8+0.2 --vary t1=stream,host-attention --pareto\n  \
-    kvplan sweep --prompt 128 --output 4096 --vary policy=four-tier:hbm=0.5,h2o-mean,streaming-llm --equal hbm-peak\n  \
+    kvplan sweep --hardware gh200 --vary policy.hbm=0.2..0.8+0.2 --vary batch=4,8 --pareto\n  \
+    kvplan sweep --prompt 128 --output 4096 --vary policy=four-tier,h2o-mean --equal hbm-peak\n  \
     kvplan sweep --vary output=1Ki..16Ki*2 --vary gpus=1,2 -o sweep.json --resume"
 )]
 pub struct SweepArgs {

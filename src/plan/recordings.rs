@@ -115,6 +115,7 @@ impl Recordings {
                 fresh.push(*placement);
             }
         }
+        fresh.sort_by_key(|p| (p.prompt, p.output));
         let same = |a: &Placement, b: &Placement| (a.prompt, a.output) == (b.prompt, b.output);
         let passes: Vec<&[Placement]> = fresh
             .chunk_by(same)

@@ -215,11 +215,17 @@ fn count_up(text: &str, first: f64, last: f64, by: f64, times: bool) -> Result<V
     }
 }
 
-/// Twelve digits: what a sum of steps adds in the last place is no part of the value.
+/// Whole numbers in full, others to twelve digits: what a sum of steps adds in the last place is no part of the value.
 fn shown(value: f64) -> String {
+    if value.fract().abs() <= 0.0 {
+        return format!("{value}");
+    }
     let rounded: f64 = format!("{value:.11e}").parse().unwrap_or(value);
     format!("{rounded}")
 }
+
+/// Largest end of a range: whole numbers are exact up to here.
+const LARGEST: f64 = 9e15;
 
 /// A number, plain or with the suffix of tokens.
 fn number(text: &str) -> Option<f64> {
@@ -227,7 +233,7 @@ fn number(text: &str) -> Option<f64> {
     let plain = text.parse().ok().filter(|n: &f64| n.is_finite());
     plain
         .or_else(|| crate::units::text::tokens(text).ok().map(f64::from))
-        .filter(|n| *n >= 0.0)
+        .filter(|n| (0.0..=LARGEST).contains(n))
 }
 
 #[cfg(test)]
@@ -258,6 +264,10 @@ mod tests {
     fn ranges_include_both_ends() {
         assert_eq!(values("batch=1..8*2"), ["1", "2", "4", "8"]);
         assert_eq!(values("batch=1..8+3"), ["1", "4", "7"]);
+        assert_eq!(
+            values("seed=10000000000001..10000000000002+1"),
+            ["10000000000001", "10000000000002"]
+        );
         assert_eq!(
             values("output=1Ki..4Ki*2,9000"),
             ["1024", "2048", "4096", "9000"]

@@ -388,6 +388,36 @@ fn what_cannot_be_asked_is_refused_before_anything_runs() {
 }
 
 #[test]
+fn hostile_texts_are_cropped_and_printable() {
+    let long = format!("batch={}", "9".repeat(100_000));
+    let many = format!("policy={}", "full,".repeat(20_000));
+    let codes = "hardware=\u{1b}[2J\u{7},h100-sxm";
+    let odd = [
+        "policy.=",
+        "policy==",
+        "=",
+        ",",
+        "policy=:,=",
+        "policy=,",
+        "policy=hbm=1",
+        "trace=/dev/null",
+        "\u{1f980}=1",
+    ];
+    for text in [&[long.as_str(), many.as_str(), codes][..], &odd].concat() {
+        let (code, out, err) = run(&["sweep", "--vary", text]);
+        assert!(
+            code == 2 || code == 3,
+            "{code} {}",
+            &err[..err.len().min(300)]
+        );
+        assert!(
+            out.is_empty() && err.len() < 6000 && !err.contains('\u{1b}'),
+            "{err}"
+        );
+    }
+}
+
+#[test]
 fn a_cell_that_cannot_be_asked_does_not_stop_the_others() {
     let answer = sweep_json(&["--output", "500", "--vary", "gpus=3,1"]);
     let [bad, good] = cells(&answer) else {

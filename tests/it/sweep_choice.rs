@@ -165,6 +165,25 @@ fn solved_policies_come_to_what_the_reference_comes_to() {
 }
 
 #[test]
+fn whole_pages_are_made_equal_on_the_recording() {
+    // Which pages still hold a token depends on the positions, which lengths alone only bound.
+    let base = [("prompt", "128"), ("output", "900"), ("compact", "none")];
+    let answer = answer(
+        &base,
+        &["policy=four-tier:hbm=0.4,four-tier:hbm=0.1,score=last,lru"],
+        "hbm-peak",
+    );
+    let peak = |at: usize| figure("hbm-peak", answer.cells[at].outcome.as_ref().unwrap());
+    for at in [1, 2] {
+        assert!(
+            (peak(at) / peak(0) - 1.0).abs() < 0.005,
+            "{:?}",
+            answer.cells[at].equal
+        );
+    }
+}
+
+#[test]
 fn the_nearest_budget_is_taken() {
     let answer = answer(
         BASE,
