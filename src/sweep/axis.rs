@@ -201,7 +201,9 @@ fn count_up(text: &str, first: f64, last: f64, by: f64, times: bool) -> Result<V
         } else {
             first + by * n
         };
-        if value > last * (1.0 + 1e-12) {
+        // What rounding adds to the last step must not cost the last value.
+        let slack = if times { last * 1e-12 } else { by * 1e-9 };
+        if value > last + slack {
             return Ok(out);
         }
         if out.len() >= MOST_CELLS {
