@@ -81,8 +81,11 @@ pub mod plan;
 // 21: many questions at once.
 pub mod sweep;
 
-// 22: table, csv, markdown, plots.
+// 22: the published figures beside ours.
+pub mod reproduce;
+
+// 23: table, csv, markdown, plots.
 pub mod report;
 
-// 23: one file a verb.
+// 24: one file a verb.
 pub mod cli;

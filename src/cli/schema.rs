@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
 use crate::report::json;
+use crate::reproduce::Reproduction;
 
 use super::out::Out;
 
@@ -18,6 +19,8 @@ pub enum What {
     Plan,
     /// Result of `sweep`.
     Sweep,
+    /// Result of `reproduce`.
+    Reproduce,
     /// A scenario file.
     Scenario,
 }
@@ -40,6 +43,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
         What::Outcome => schemars::schema_for!(Outcome).to_value(),
         What::Plan => schemars::schema_for!(Plan).to_value(),
         What::Sweep => schemars::schema_for!(crate::sweep::answer::Answer).to_value(),
+        What::Reproduce => schemars::schema_for!(Reproduction).to_value(),
         What::Scenario => crate::scenario::schema::scenario(),
     };
     out.result(&json::pretty(&schema)?)
