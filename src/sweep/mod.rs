@@ -1,7 +1,7 @@
 //! Many deployments at once: a grid of settings, a cell each.
 //!
 //! What is modelled: nothing of its own. A cell is one `simulate`, with the same figures to the bit; this module only
-//! says which cells there are ([`grid`]), in which order they share replays ([`work`]), which of them are not dominated
+//! says which cells there are ([`grid`]), in which order they share replays (`work`), which of them are not dominated
 //! ([`pareto`]), how policies are brought to something equal ([`equal`]), and what survives a kill ([`journal`]). A cell
 //! that cannot be asked (a contradiction, GPUs that do not divide the heads) is a cell with its reason: one bad corner
 //! must not cost the grid. Damage in a recording stops the sweep, since every cell would rest on it.
