@@ -15,6 +15,7 @@ mod outcome;
 mod quick;
 mod recordings;
 mod run;
+pub mod selfcheck;
 mod verdict;
 mod ways;
 
@@ -22,7 +23,7 @@ use rayon::prelude::*;
 
 pub use answer::Plan;
 pub use recordings::{Placement, Recordings};
-pub use run::{Measure, measure, placement, simulate, simulate_on};
+pub use run::{Measure, decisions, measure, placement, simulate, simulate_on};
 
 use crate::error::Result;
 use crate::scenario::{Card, Question};

@@ -44,6 +44,7 @@ mod replay_support;
 mod report_pages;
 mod reproduce;
 mod scenario_settings;
+mod selfcheck;
 mod service;
 mod sweep;
 mod sweep_choice;
