@@ -24,7 +24,7 @@ mod sequence;
 mod shape;
 
 pub use decisions::{Decisions, decisions};
-pub use extend::extended;
+pub use extend::{extended, extended_together};
 pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;

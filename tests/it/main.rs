@@ -46,6 +46,8 @@ mod reproduce;
 mod scenario_settings;
 mod selfcheck;
 mod service;
+mod sweep;
+mod sweep_choice;
 mod trace_format;
 mod trace_hostile;
 mod trace_import;
