@@ -77,7 +77,7 @@ pub(super) fn check_size(s: &Scenario, many: bool) -> Result<()> {
 /// # Errors
 /// Usage (names, settings), data (a damaged trace), internal (a broken law under `audit`).
 pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
-    simulate_watched(scenario, &mut Unwatched)
+    answer(scenario, None)
 }
 
 /// As [`simulate`], with somebody who watches the run (not the one with everything in HBM beside it).
@@ -85,6 +85,10 @@ pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
 /// # Errors
 /// As [`simulate`], and those of `watcher`.
 pub fn simulate_watched(scenario: &Scenario, watcher: &mut dyn Observer) -> Result<Outcome> {
+    answer(scenario, Some(watcher))
+}
+
+fn answer(scenario: &Scenario, watcher: Option<&mut dyn Observer>) -> Result<Outcome> {
     check_size(scenario, scenario.occupancy == Occupancy::Staggered)?;
     let traces = Recordings::open(&scenario.trace)?;
     let case = Case::new(scenario, &traces)?;
@@ -129,10 +133,10 @@ impl Case {
     /// # Errors
     /// Internal, if a law is broken under `audit`.
     pub(super) fn run(&self) -> Result<Run> {
-        self.run_watched(&mut Unwatched)
+        self.run_watched(None)
     }
 
-    fn run_watched(&self, watcher: &mut dyn Observer) -> Result<Run> {
+    fn run_watched(&self, watcher: Option<&mut dyn Observer>) -> Result<Run> {
         self.engine(
             &self.prepared,
             &self.ledger,
@@ -171,7 +175,7 @@ impl Case {
             &self.ledger,
             &[full],
             (max_running, true),
-            &mut Unwatched,
+            None,
         )
     }
 
@@ -201,7 +205,7 @@ impl Case {
             &self.ledger,
             &[full],
             (self.scenario.batch, false),
-            &mut Unwatched,
+            None,
         )
     }
 
@@ -211,7 +215,7 @@ impl Case {
         ledger: &Ledger,
         timelines: &[Arc<Timeline>],
         (max_running, paged): (u32, bool),
-        watcher: &mut dyn Observer,
+        watcher: Option<&mut dyn Observer>,
     ) -> Result<Run> {
         let s = &self.scenario;
         let interval = self.spec.interval().unwrap_or(1);
@@ -238,11 +242,11 @@ impl Case {
             paged,
             respawn,
         })?;
-        let draws = watcher.draws();
-        match (s.audit, watcher.watches() || draws) {
-            (false, false) => engine.run(&mut Unwatched), // without a call a step
-            (false, true) => engine.run(watcher),
-            (true, _) => engine.run(&mut Both(&mut Audit::new(prepared), watcher)),
+        match (s.audit, watcher) {
+            (false, None) => engine.run(&mut Unwatched),
+            (false, Some(watcher)) => engine.run(watcher),
+            (true, None) => engine.run(&mut Audit::new(prepared)),
+            (true, Some(watcher)) => engine.run(&mut Both(&mut Audit::new(prepared), watcher)),
         }
     }
 }
