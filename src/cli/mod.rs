@@ -17,6 +17,7 @@ pub mod plan;
 pub mod plot;
 pub mod progress;
 pub mod render;
+pub mod reproduce;
 pub mod rerun;
 pub mod schema;
 pub mod show;
@@ -82,6 +83,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Computes a saved result again from the question it holds.
     Rerun(rerun::RerunArgs),
+    /// Sets each published figure of the paper beside ours, with the arithmetic.
+    Reproduce(reproduce::ReproduceArgs),
     /// Draws tokens per request against tokens/s for one card.
     Plot(Box<plot::PlotArgs>),
     /// Imports, checks and prints recorded attention (.kvt).
@@ -153,6 +156,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::List(args) => done(list::run(args, out)),
         Command::Show(args) => done(show::run(args, out)),
         Command::Explain(args) => done(explain::run(args, out)),
+        Command::Reproduce(args) => done(reproduce::run(args, out)),
         Command::Plot(args) => plot::run(args, out),
         Command::Rerun(args) => rerun::run(args, out),
         Command::Trace { command } => {

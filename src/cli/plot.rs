@@ -86,7 +86,7 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
 }
 
 /// The format a file name asks for.
-fn image(path: &std::path::Path) -> Result<Image> {
+pub(super) fn image(path: &std::path::Path) -> Result<Image> {
     match path
         .extension()
         .and_then(|e| e.to_str())

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
 use crate::report::json;
+use crate::reproduce::Reproduction;
 
 use super::out::Out;
 
@@ -16,6 +17,8 @@ pub enum What {
     Outcome,
     /// Result of `plan`.
     Plan,
+    /// Result of `reproduce`.
+    Reproduce,
     /// A scenario file.
     Scenario,
 }
@@ -37,6 +40,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
     let schema = match args.what {
         What::Outcome => schemars::schema_for!(Outcome).to_value(),
         What::Plan => schemars::schema_for!(Plan).to_value(),
+        What::Reproduce => schemars::schema_for!(Reproduction).to_value(),
         What::Scenario => crate::scenario::schema::scenario(),
     };
     out.result(&json::pretty(&schema)?)

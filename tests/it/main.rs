@@ -44,6 +44,7 @@ mod replay_length;
 mod replay_simd;
 mod replay_support;
 mod report_pages;
+mod reproduce;
 mod scenario_settings;
 mod service;
 mod trace_format;
