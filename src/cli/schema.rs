@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use crate::error::Result;
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
+use crate::plan::selfcheck::SelfCheck;
 use crate::report::json;
 use crate::reproduce::Reproduction;
 
@@ -19,6 +20,8 @@ pub enum What {
     Plan,
     /// Result of `reproduce`.
     Reproduce,
+    /// Result of `selfcheck`.
+    Selfcheck,
     /// A scenario file.
     Scenario,
 }
@@ -41,6 +44,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
         What::Outcome => schemars::schema_for!(Outcome).to_value(),
         What::Plan => schemars::schema_for!(Plan).to_value(),
         What::Reproduce => schemars::schema_for!(Reproduction).to_value(),
+        What::Selfcheck => schemars::schema_for!(SelfCheck).to_value(),
         What::Scenario => crate::scenario::schema::scenario(),
     };
     out.result(&json::pretty(&schema)?)

@@ -46,6 +46,7 @@ mod replay_support;
 mod report_pages;
 mod reproduce;
 mod scenario_settings;
+mod selfcheck;
 mod service;
 mod trace_format;
 mod trace_hostile;
