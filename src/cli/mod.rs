@@ -6,6 +6,7 @@
 //! writes it beside and renames it, so a killed run leaves either the old file or the new one. The flags of a
 //! deployment are made from the table of settings in `scenario` and are the same for every verb.
 
+pub mod drawing;
 pub mod explain;
 pub mod flags;
 pub mod grid;

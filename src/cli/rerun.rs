@@ -118,7 +118,11 @@ fn settings(saved: &Value, plan: bool) -> Result<Settings> {
                     },
                 )?;
             }
-            None => settings.clear(key.name),
+            None if key.name == "depth" || key.default(settings.verb).is_none() => {
+                settings.clear(key.name);
+            }
+            // A setting that came after the result was made keeps its default, which is what ran then.
+            None => {}
         }
     }
     Ok(settings)

@@ -24,7 +24,7 @@ use rayon::prelude::*;
 
 pub use answer::Plan;
 pub use recordings::{Placement, Recordings};
-pub use run::{Measure, decisions, measure, placement, simulate, simulate_on};
+pub use run::{Measure, decisions, measure, placement, simulate, simulate_on, simulate_watched};
 
 use crate::error::Result;
 use crate::scenario::{Card, Question};

@@ -80,6 +80,7 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
         assumptions: assumptions(case),
         notes: notes(case, &memory),
         engine: Engine {
+            fidelity: d.fidelity.word().into(),
             events: ran.run.events,
             steps: ran.run.steps.len() as u64,
         },

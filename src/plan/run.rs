@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::deploy::Deployment;
 use crate::engine::audit::Audit;
-use crate::engine::{Engine, Job, Run, Setup, Unwatched};
+use crate::engine::{Both, Engine, Job, Observer, Run, Setup, Unwatched};
 use crate::error::{Cause, Error, Result};
 use crate::memory::Ledger;
 use crate::metrics::Outcome;
@@ -85,10 +85,26 @@ pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
 /// # Errors
 /// As [`simulate`].
 pub fn simulate_on(scenario: &Scenario, traces: &Recordings) -> Result<Outcome> {
+    answer(scenario, traces, None)
+}
+
+/// As [`simulate`], with somebody who watches the run (not the one with everything in HBM beside it).
+///
+/// # Errors
+/// As [`simulate`], and those of `watcher`.
+pub fn simulate_watched(scenario: &Scenario, watcher: &mut dyn Observer) -> Result<Outcome> {
+    answer(scenario, &Recordings::open(&scenario.trace)?, Some(watcher))
+}
+
+fn answer(
+    scenario: &Scenario,
+    traces: &Recordings,
+    watcher: Option<&mut dyn Observer>,
+) -> Result<Outcome> {
     check_size(scenario, scenario.occupancy == Occupancy::Staggered)?;
     let case = Case::new(scenario, traces)?;
     let full = Arc::new(case.run_full()?);
-    let run = Arc::new(case.run()?);
+    let run = Arc::new(case.run_watched(watcher)?);
     let mut out = outcome::build(&case, &Ran { run, full });
     out.scenario = scenario
         .asked
@@ -217,12 +233,16 @@ impl Case {
     /// # Errors
     /// Internal, if a law is broken under `audit`.
     pub(super) fn run(&self) -> Result<Run> {
+        self.run_watched(None)
+    }
+
+    fn run_watched(&self, watcher: Option<&mut dyn Observer>) -> Result<Run> {
         self.engine(
             &self.prepared,
             &self.ledger,
             &self.timelines,
-            self.scenario.batch,
-            false,
+            (self.scenario.batch, false),
+            watcher,
         )
     }
 
@@ -250,7 +270,13 @@ impl Case {
     pub(super) fn run_paged(&self, max_running: u32) -> Result<Run> {
         self.check_turns(max_running)?;
         let full = full_timeline(&self.scenario)?;
-        self.engine(&self.prepared, &self.ledger, &[full], max_running, true)
+        self.engine(
+            &self.prepared,
+            &self.ledger,
+            &[full],
+            (max_running, true),
+            None,
+        )
     }
 
     /// The same with `batch` requests and everything in HBM.
@@ -278,8 +304,8 @@ impl Case {
             &self.prepared,
             &self.ledger,
             &[full],
-            self.scenario.batch,
-            false,
+            (self.scenario.batch, false),
+            None,
         )
     }
 
@@ -288,8 +314,8 @@ impl Case {
         prepared: &Prepared,
         ledger: &Ledger,
         timelines: &[Arc<Timeline>],
-        max: u32,
-        paged: bool,
+        (max_running, paged): (u32, bool),
+        watcher: Option<&mut dyn Observer>,
     ) -> Result<Run> {
         let s = &self.scenario;
         let interval = self.spec.interval().unwrap_or(1);
@@ -312,14 +338,15 @@ impl Case {
             prepared,
             ledger,
             jobs,
-            max_running: max,
+            max_running,
             paged,
             respawn,
         })?;
-        if s.audit {
-            engine.run(&mut Audit::new(prepared))
-        } else {
-            engine.run(&mut Unwatched)
+        match (s.audit, watcher) {
+            (false, None) => engine.run(&mut Unwatched),
+            (false, Some(watcher)) => engine.run(watcher),
+            (true, None) => engine.run(&mut Audit::new(prepared)),
+            (true, Some(watcher)) => engine.run(&mut Both(&mut Audit::new(prepared), watcher)),
         }
     }
 }
