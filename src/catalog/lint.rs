@@ -58,7 +58,11 @@ pub(super) fn hardware(h: &Hardware, text: &str, path: &str) -> Result<()> {
             bound("capacity", &home.capacity, 1e6, 1e16),
         ]);
         all.extend(home.shared.as_ref().map(|v| bound("shared", v, 1e6, 1e14)));
-        all.extend(home.in_place.as_ref().map(|v| bound("in_place", v, 0.001, 1.0)));
+        all.extend(
+            home.in_place
+                .as_ref()
+                .map(|v| bound("in_place", v, 0.001, 1.0)),
+        );
         all.push(bound("duplex", &home.duplex, 0.01, 1.0));
     }
     if let Some(i) = &h.interconnect {
@@ -67,7 +71,12 @@ pub(super) fn hardware(h: &Hardware, text: &str, path: &str) -> Result<()> {
     }
     check(&all, text, path)?;
     if h.homes.contains_key(DDR) {
-        return Err(fault("[homes", "must not name a home `ddr`: that is the host's own memory", text, path));
+        return Err(fault(
+            "[homes",
+            "must not name a home `ddr`: that is the host's own memory",
+            text,
+            path,
+        ));
     }
     let host = (h.host.pinned_limit.get(), h.host.memory.get());
     if host.0 > host.1 {

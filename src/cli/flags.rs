@@ -42,6 +42,20 @@ impl<const PLAN: bool> Deployment<PLAN> {
     }
 }
 
+impl<const PLAN: bool> Deployment<PLAN> {
+    /// Whether a flag was given.
+    pub fn gives(&self, name: &str) -> bool {
+        self.given.iter().any(|(n, _)| *n == name)
+    }
+
+    /// Takes out the values of a flag that was given more than once.
+    pub fn take_several(&mut self, name: &str) -> Option<Vec<String>> {
+        let several = |(n, texts): &(&str, Vec<String>)| *n == name && texts.len() > 1;
+        let at = self.given.iter().position(several)?;
+        Some(self.given.remove(at).1)
+    }
+}
+
 fn flag(key: &Key, verb: Verb) -> Arg {
     let words = match key.words {
         [] => String::new(),

@@ -1,8 +1,11 @@
 //! `kvplan simulate`: one deployment.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
 
 use crate::error::Result;
+use crate::replay::npz;
 use crate::report::{Style, csv, json, md, table};
 use crate::scenario::{print, resolve};
 
@@ -20,7 +23,8 @@ use super::progress;
     kvplan simulate --occupancy lengths.csv --batch 32\n  \
     kvplan simulate --hardware h100-sxm --gpus 2 --kv fp8 --format json -o result.json\n  \
     kvplan simulate desktop --batch 2 --print-config\n  \
-    kvplan simulate --hardware h100-sxm --perfetto steps.json --perfetto-steps 60..70"
+    kvplan simulate --hardware h100-sxm --perfetto steps.json --perfetto-steps 60..70\n  \
+    kvplan simulate --trace smol_0_t6_s1 --policy four-tier:hbm=0.3 --export-decisions kept.npz"
 )]
 pub struct SimulateArgs {
     #[command(flatten)]
@@ -29,6 +33,9 @@ pub struct SimulateArgs {
     result: ResultArgs,
     #[command(flatten)]
     drawing: DrawingArgs,
+    /// Write what the policy kept where, decision by decision, to FILE.npz (recorded rows only)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    export_decisions: Option<PathBuf>,
 }
 
 /// Runs it; the answer is no if it does not fit.
@@ -48,12 +55,18 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     }
     let scenario = resolve::scenario(&settings)?;
     args.result.keep(&scenario.reads(), &args.deployment)?;
-    args.drawing.keep(
-        &scenario.reads(),
-        &args.deployment,
-        args.result.out.as_deref(),
-    )?;
+    for other in [&args.result.out, &args.export_decisions] {
+        args.drawing
+            .keep(&scenario.reads(), &args.deployment, other.as_deref())?;
+    }
     args.result.open(out)?;
+    if let Some(path) = &args.export_decisions {
+        let mut file = Out::new(false, true, false);
+        file.to_file(path)?;
+        let (decisions, meta) = crate::plan::decisions(&scenario)?;
+        file.bytes(&npz::decisions(&decisions, &meta)?)?;
+        file.finish()?;
+    }
     let begun = std::time::Instant::now();
     let watch = progress::watch("replaying", scenario.trace.bytes(), out.quiet());
     let outcome = args.drawing.simulate(&scenario, out)?;

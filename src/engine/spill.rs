@@ -150,7 +150,11 @@ fn host(prepared: &Prepared, class: &Class, key: &Key, bytes: f64, out: &mut Ste
         // With it the host knows its tokens' weights; nobody waits for it.
         out.d2h_bytes += count * gpus * m * class.lse_bytes;
     }
-    let parts = if prepared.deployment.split > 1 && m >= 2.0 { 2.0 } else { 1.0 };
+    let parts = if prepared.deployment.split > 1 && m >= 2.0 {
+        2.0
+    } else {
+        1.0
+    };
     prepared.host_attention(class, m / parts, bytes / parts, tokens / parts)
 }
 
@@ -168,9 +172,8 @@ fn in_place(prepared: &Prepared, class: &Class, traffic: Traffic, out: &mut Step
 /// Stretches what is read in place by the write-back beside it: over the shorter of the two, both run at the duplex share.
 /// Spread over all layers, since a kernel's reads are no transfer that the pipeline follows.
 fn slow_in_place(prepared: &Prepared, down: f64, classes: &mut [ClassSpill], out: &mut StepTimes) {
-    let read = |(c, spilled): (&Class, &ClassSpill)| {
-        spilled.in_place.unwrap_or(0.0) * f64::from(c.count)
-    };
+    let read =
+        |(c, spilled): (&Class, &ClassSpill)| spilled.in_place.unwrap_or(0.0) * f64::from(c.count);
     let all: f64 = prepared.classes.iter().zip(&*classes).map(read).sum();
     if all <= 0.0 || down <= 0.0 || !all.is_finite() {
         return;
@@ -184,12 +187,7 @@ fn slow_in_place(prepared: &Prepared, down: f64, classes: &mut [ClassSpill], out
 }
 
 /// What a step moves for one class's T1 and T2, by T1 mode (DESIGN 5.1); a layer with a window has none.
-fn traffic(
-    prepared: &Prepared,
-    class: &Class,
-    key: &Key,
-    out: &mut ClassSpill,
-) -> Traffic {
+fn traffic(prepared: &Prepared, class: &Class, key: &Key, out: &mut ClassSpill) -> Traffic {
     if class.window.is_some() {
         return Traffic::default();
     }

@@ -183,7 +183,9 @@ impl<'a> Stepper<'a> {
             } else {
                 held.tiers[0]
             };
-            let attention = self.prepared.attention((class.kv_token + class.score_token) * tokens);
+            let attention = self
+                .prepared
+                .attention((class.kv_token + class.score_token) * tokens);
             attention_s += attention * f64::from(class.count);
             compute += Ps::from_secs(self.cost.fixed[i] + attention) * u64::from(class.count);
         }

@@ -69,7 +69,13 @@ impl Hardware {
         };
         at.host.ddr_read = home.shared.clone().unwrap_or_else(|| {
             let free = f64::INFINITY;
-            Value::new(free, free, free, Source::Assumed, "each GPU has a place of its own")
+            Value::new(
+                free,
+                free,
+                free,
+                Source::Assumed,
+                "each GPU has a place of its own",
+            )
         });
         Some(at)
     }

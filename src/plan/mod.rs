@@ -11,23 +11,25 @@ pub mod answer;
 mod budget;
 mod changes;
 pub mod curve;
+pub mod figures;
 mod outcome;
 mod placed;
 mod quick;
 mod recordings;
 mod run;
+pub mod selfcheck;
 mod verdict;
 mod ways;
 
 use rayon::prelude::*;
 
 pub use answer::Plan;
-pub use run::{simulate, simulate_watched};
+pub use recordings::{Placement, Recordings};
+pub use run::{Measure, decisions, measure, placement, simulate, simulate_on, simulate_watched};
 
 use crate::error::Result;
 use crate::scenario::{Card, Question};
 use answer::{PLAN_SCHEMA, Row, Setting};
-use recordings::Recordings;
 
 /// Answers a question on all its cards.
 ///

@@ -7,8 +7,8 @@ use crate::engine::{Peak, Run};
 use crate::hardware::home::DDR;
 use crate::hardware::{Quantity, Value};
 use crate::metrics::{
-    Assumption, Engine, Fetched, Memory, Moves, OUTCOME_SCHEMA, Outcome, Quality, StepParts, Throughput,
-    Tiers, TraceUse, Traffic,
+    Assumption, Engine, Fetched, Memory, Moves, OUTCOME_SCHEMA, Outcome, Quality, StepParts,
+    Throughput, Tiers, TraceUse, Traffic,
 };
 use crate::replay::Quality as Mass;
 use crate::scenario::Occupancy;
@@ -219,7 +219,7 @@ fn exposed(run: &Run) -> f64 {
     run.sums.exposed.secs() + run.sums.exposed_in_place.secs()
 }
 
-fn parts(run: &Run) -> StepParts {
+pub(super) fn parts(run: &Run) -> StepParts {
     let n = run.steps.len().max(1) as f64;
     StepParts {
         linear_s: run.sums.linear_s / n,
@@ -261,7 +261,10 @@ fn bound_by(case: &Case, run: &Run) -> String {
 /// Whether the links take nearly all that two memory channels give (a desktop): neither is then the bottleneck alone.
 fn one_bottleneck(case: &Case) -> bool {
     let d = &case.scenario.deployment;
-    let (host, links) = (&d.hardware.host, d.hardware.link.h2d.get() * f64::from(d.gpus));
+    let (host, links) = (
+        &d.hardware.host,
+        d.hardware.link.h2d.get() * f64::from(d.gpus),
+    );
     d.home == DDR && host.channels.get() <= 2.0 && host.ddr_read.get() < 2.0 * links
 }
 
@@ -367,9 +370,8 @@ fn trace_use(case: &Case) -> TraceUse {
         return TraceUse::default();
     };
     let names: Vec<_> = case.traces.iter().map(|t| t.name().to_string()).collect();
-    let past = |t: &Arc<Timeline>| {
-        f64::from(t.synthetic_from.map_or(0, |s| t.steps - s.min(t.steps)))
-    };
+    let past =
+        |t: &Arc<Timeline>| f64::from(t.synthetic_from.map_or(0, |s| t.steps - s.min(t.steps)));
     let steps: f64 = case.timelines.iter().map(|t| f64::from(t.steps)).sum();
     TraceUse {
         name: Some(names.join(", ")),
@@ -556,7 +558,9 @@ fn of_mode(case: &Case) -> Vec<String> {
     let mut out = Vec::new();
     let spills = case.timelines.iter().any(|t| t.spills());
     if d.score_cost != ScoreCost::Fused && !case.scored.scores {
-        out.push("nothing here looks at the weights of attention: --score-cost has no effect".into());
+        out.push(
+            "nothing here looks at the weights of attention: --score-cost has no effect".into(),
+        );
     }
     if !spills {
         return out;

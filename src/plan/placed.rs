@@ -28,7 +28,9 @@ pub(super) fn by_policy(
     traces: &Recordings,
 ) -> Result<Vec<Arc<Timeline>>> {
     let selection = s.deployment.t1.selection();
-    each(s, |prompt, output| traces.timelines(spec, selection, prompt, output))
+    each(s, |prompt, output| {
+        traces.timelines(spec, selection, prompt, output)
+    })
 }
 
 /// Placements with everything in HBM.
@@ -45,7 +47,9 @@ pub(super) fn in_hbm(s: &Scenario) -> Result<Vec<Arc<Timeline>>> {
 /// # Errors
 /// As [`replay::by_length`].
 pub(super) fn by_counts(s: &Scenario, spec: &PolicySpec) -> Result<Vec<Arc<Timeline>>> {
-    each(s, |prompt, output| Ok(vec![Arc::new(replay::by_length(spec, prompt, output)?)]))
+    each(s, |prompt, output| {
+        Ok(vec![Arc::new(replay::by_length(spec, prompt, output)?)])
+    })
 }
 
 /// Placements of requests with their own lengths: each pair of lengths is made once.
@@ -70,10 +74,12 @@ fn each(
         ))
         .help("use a smaller --batch, or fewer different lengths in the file of --occupancy"));
     }
-    known.par_iter_mut().try_for_each(|((prompt, output), list)| {
-        *list = make(*prompt, *output)?;
-        Ok::<(), Error>(())
-    })?;
+    known
+        .par_iter_mut()
+        .try_for_each(|((prompt, output), list)| {
+            *list = make(*prompt, *output)?;
+            Ok::<(), Error>(())
+        })?;
     let of = |i: u32| {
         let list = &known[&s.lengths_of(i)];
         Arc::clone(&list[i as usize % list.len()])

@@ -13,13 +13,14 @@ use crate::error::{Cause, Error, Result};
 use crate::memory::Ledger;
 use crate::metrics::Outcome;
 use crate::policy::{self, PolicySpec};
+use crate::replay::{self, Decisions};
 use crate::scenario::{Occupancy, Phase, Scenario};
 use crate::service::Prepared;
 use crate::timeline::Timeline;
 use crate::trace::TraceReader;
 use crate::workload::{self, Request};
 
-use super::recordings::Recordings;
+use super::recordings::{Placement, Recordings};
 use super::{budget, changes, outcome, placed};
 
 /// A scenario made ready: laws, ledger, budget, traces.
@@ -78,7 +79,15 @@ pub(super) fn check_size(s: &Scenario, many: bool) -> Result<()> {
 /// # Errors
 /// Usage (names, settings), data (a damaged trace), internal (a broken law under `audit`).
 pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
-    simulate_watched(scenario, &mut Unwatched)
+    simulate_on(scenario, &Recordings::open(&scenario.trace)?)
+}
+
+/// As [`simulate`], with the scenario's recordings already open, so that many scenarios share what was replayed.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_on(scenario: &Scenario, traces: &Recordings) -> Result<Outcome> {
+    answer(scenario, traces, None)
 }
 
 /// As [`simulate`], with somebody who watches the run (not the one with everything in HBM beside it).
@@ -86,9 +95,16 @@ pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
 /// # Errors
 /// As [`simulate`], and those of `watcher`.
 pub fn simulate_watched(scenario: &Scenario, watcher: &mut dyn Observer) -> Result<Outcome> {
+    answer(scenario, &Recordings::open(&scenario.trace)?, Some(watcher))
+}
+
+fn answer(
+    scenario: &Scenario,
+    traces: &Recordings,
+    watcher: Option<&mut dyn Observer>,
+) -> Result<Outcome> {
     check_size(scenario, scenario.occupancy != Occupancy::Lockstep)?;
-    let traces = Recordings::open(&scenario.trace)?;
-    let case = Case::new(scenario, &traces)?;
+    let case = Case::new(scenario, traces)?;
     let full = Arc::new(case.run_full()?);
     let run = Arc::new(case.run_watched(watcher)?);
     let mut out = outcome::build(&case, &Ran { run, full });
@@ -103,6 +119,102 @@ pub fn simulate_watched(scenario: &Scenario, watcher: &mut dyn Observer) -> Resu
     Ok(out)
 }
 
+/// What the replay of a scenario depends on: budgets in tokens, lengths.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn placement(scenario: &Scenario) -> Result<Placement> {
+    let mut scenario = scenario.clone();
+    scenario.deployment = scenario.deployment.with_kernels();
+    let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
+    Ok(Placement {
+        spec,
+        selection: scenario.deployment.t1.selection(),
+        prompt: scenario.prompt,
+        output: scenario.output,
+    })
+}
+
+/// What policies are made equal by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measure {
+    /// HBM at its largest, all GPUs (bytes).
+    pub hbm_peak: f64,
+    /// Host memory at its largest (bytes).
+    pub ddr_peak: f64,
+    /// Live tokens a request, mean over steps.
+    pub retained: f64,
+    /// Mean time per output token (s), as if it fitted; infinite where it never ends.
+    pub tpot: f64,
+    /// Whether it fits.
+    pub fits: bool,
+}
+
+/// Measures a scenario without the rest of its outcome, whether it fits or not; with no recordings, from the lengths.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn measure(scenario: &Scenario, traces: &Recordings) -> Result<Measure> {
+    check_size(scenario, scenario.occupancy != Occupancy::Lockstep)?;
+    let case = Case::new(scenario, traces)?;
+    let run = case.run()?;
+    let ledger = &case.ledger;
+    let fixed = ledger.weights + ledger.activation + ledger.reserve;
+    let live = |t: &Arc<Timeline>| t.tokens_mean()[..3].iter().sum::<f64>();
+    let timelines = case.timelines.len().max(1) as f64;
+    let hbm_peak = fixed.as_f64() + run.peak.hbm.total();
+    Ok(Measure {
+        hbm_peak,
+        ddr_peak: run.peak.ddr,
+        retained: case.timelines.iter().map(live).sum::<f64>() / timelines,
+        tpot: if run.makespan.is_never() {
+            f64::INFINITY
+        } else {
+            run.tpot_mean
+        },
+        fits: hbm_peak <= ledger.capacity.as_f64() && run.peak.ddr <= ledger.ddr_capacity.as_f64(),
+    })
+}
+
+/// Every decision of the policy over the one recording of a scenario, at its resolved budget, and what they are of.
+///
+/// # Errors
+/// As [`simulate`]; usage, if there is no recording or more than one.
+pub fn decisions(scenario: &Scenario) -> Result<(Decisions, serde_json::Value)> {
+    let traces = Recordings::open(&scenario.trace)?;
+    let [trace] = traces.readers() else {
+        return Err(Error::usage(format!(
+            "decisions are of one recording, not of {}",
+            traces.readers().len()
+        ))
+        .help("name one with --trace"));
+    };
+    if scenario.deployment.t1.selection().is_some() {
+        return Err(Error::usage(
+            "decisions are those of a run that attends to all host tokens; selective attends to some",
+        )
+        .help("leave --t1 selective out"));
+    }
+    if scenario.prompt != trace.prompt() {
+        return Err(Error::usage(format!(
+            "decisions are of the recording's own prompt, {} tokens, not of {}",
+            trace.prompt(),
+            scenario.prompt
+        ))
+        .help(format!("use --trace {} without --prompt", trace.name())));
+    }
+    let (_, spec) = budget::resolve(scenario, policy::parse(&scenario.policy)?);
+    let meta = serde_json::json!({
+        "kvplan_version": env!("CARGO_PKG_VERSION"),
+        "policy": spec.to_string(),
+        "lanes": format!("{:?}", spec.card().lanes).to_lowercase(),
+        "trace": trace.name(),
+        "recorded_model": trace.header().model,
+        "tiers": ["hbm", "host", "host at reduced precision"],
+    });
+    Ok((replay::decisions(trace.as_ref(), &spec)?, meta))
+}
+
 impl Case {
     /// Resolves the budget and replays.
     ///
@@ -115,16 +227,10 @@ impl Case {
         let prepared = Prepared::new(&scenario.deployment);
         let ledger = Ledger::new(&prepared);
         let timelines = placed::by_policy(&scenario, &spec, traces)?;
-        let acts = timelines.iter().any(|t| t.spills() || t.destroys());
-        let scored = if acts && spec.looks_at_weights() {
-            prepared.clone().with_scores()
-        } else {
-            prepared.clone()
-        };
         Ok(Self {
+            scored: scored(&prepared, &spec, &timelines),
             scenario,
             prepared,
-            scored,
             ledger,
             spec,
             timelines,
@@ -132,15 +238,22 @@ impl Case {
         })
     }
 
+    /// The same with other placements.
+    pub(super) fn placed(mut self, spec: PolicySpec, timelines: Vec<Arc<Timeline>>) -> Self {
+        self.scored = scored(&self.prepared, &spec, &timelines);
+        (self.spec, self.timelines) = (spec, timelines);
+        self
+    }
+
     /// Runs it as asked.
     ///
     /// # Errors
     /// Internal, if a law is broken under `audit`.
     pub(super) fn run(&self) -> Result<Run> {
-        self.run_watched(&mut Unwatched)
+        self.run_watched(None)
     }
 
-    fn run_watched(&self, watcher: &mut dyn Observer) -> Result<Run> {
+    fn run_watched(&self, watcher: Option<&mut dyn Observer>) -> Result<Run> {
         self.engine(
             &self.scored,
             &self.ledger,
@@ -179,7 +292,7 @@ impl Case {
             &self.ledger,
             &full,
             (max_running, true),
-            &mut Unwatched,
+            None,
         )
     }
 
@@ -209,7 +322,7 @@ impl Case {
             &self.ledger,
             &full,
             (self.scenario.batch, false),
-            &mut Unwatched,
+            None,
         )
     }
 
@@ -219,7 +332,7 @@ impl Case {
         ledger: &Ledger,
         timelines: &[Arc<Timeline>],
         (max_running, paged): (u32, bool),
-        watcher: &mut dyn Observer,
+        watcher: Option<&mut dyn Observer>,
     ) -> Result<Run> {
         let s = &self.scenario;
         let interval = self.spec.interval().unwrap_or(1);
@@ -246,12 +359,22 @@ impl Case {
             paged,
             respawn,
         })?;
-        let draws = watcher.draws();
-        match (s.audit, watcher.watches() || draws) {
-            (false, false) => engine.run(&mut Unwatched), // without a call a step
-            (false, true) => engine.run(watcher),
-            (true, _) => engine.run(&mut Both(&mut Audit::new(prepared), watcher)),
+        match (s.audit, watcher) {
+            (false, None) => engine.run(&mut Unwatched),
+            (false, Some(watcher)) => engine.run(watcher),
+            (true, None) => engine.run(&mut Audit::new(prepared)),
+            (true, Some(watcher)) => engine.run(&mut Both(&mut Audit::new(prepared), watcher)),
         }
+    }
+}
+
+/// The laws with what the policy pays for the weights of attention, if it looks at them and does anything.
+fn scored(prepared: &Prepared, spec: &PolicySpec, timelines: &[Arc<Timeline>]) -> Prepared {
+    let acts = timelines.iter().any(|t| t.spills() || t.destroys());
+    if acts && spec.looks_at_weights() {
+        prepared.clone().with_scores()
+    } else {
+        prepared.clone()
     }
 }
 

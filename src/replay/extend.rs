@@ -14,7 +14,7 @@ use super::shape::{Fitter, Shape};
 use crate::error::{Error, Result};
 use crate::policy::four_tier::{Hbm, Params, Preset, Protected};
 use crate::policy::registry::Kind;
-use crate::policy::{Lanes, PolicySpec};
+use crate::policy::{Lanes, Policy, PolicySpec};
 use crate::score::{Rule, Score};
 use crate::timeline::{Interval, Timeline};
 use crate::trace::Rows;
@@ -25,37 +25,109 @@ use crate::trace::Rows;
 /// Usage: another prompt than recorded with a policy that does not protect it, an oracle beyond the recorded rows, a
 /// trace too short to extrapolate from. Otherwise as [`super::run`].
 pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result<Timeline> {
-    let counts = by_length(spec, prompt, output)?;
-    check(rows, spec, prompt, output)?;
+    extended_together(rows, std::slice::from_ref(spec), prompt, output)?.swap_remove(0)
+}
+
+/// As [`extended`] for any number of policies, with the rows decoded once for all of them; one timeline or refusal each,
+/// in the order of `specs`, to the bit what [`extended`] gives alone.
+///
+/// # Errors
+/// Damage in the rows, a policy that breaks a law: what concerns all of them.
+pub fn extended_together(
+    rows: &dyn Rows,
+    specs: &[PolicySpec],
+    prompt: u32,
+    output: u32,
+) -> Result<Vec<Result<Timeline>>> {
     let recorded = rows.rows().min(output);
     let beyond = output > recorded;
-    let mut fit = Fit::new(spec, recorded);
-    let mut policies = [on_recorded_prompt(spec, prompt, rows.prompt()).build()?];
-    let rules = if beyond { fit.rules() } else { Vec::new() };
-    let of_lanes = spec.card().lanes != Lanes::Sequence;
-    let mut apart = Vec::new();
-    if of_lanes {
-        apart = drive(rows, recorded, &mut policies)?;
+    let mut out: Vec<Option<Result<Timeline>>> = Vec::with_capacity(specs.len());
+    let mut lanes = Batch::default();
+    let mut means = Batch::default();
+    for (place, spec) in specs.iter().enumerate() {
+        let of_lanes = spec.card().lanes != Lanes::Sequence;
+        let batch = if of_lanes { &mut lanes } else { &mut means };
+        let added = batch.add(place, rows, spec, prompt, output);
+        out.push(added.err().map(Err));
     }
-    let watched = if of_lanes { &mut [] } else { &mut policies[..] };
-    let mut timelines = drive_watched(
-        rows,
-        recorded,
-        watched,
-        &rules,
-        &mut |step, length, scores| {
-            if beyond {
-                fit.watch(step, length, rows.prompt(), scores);
-            }
-        },
-    )?;
-    timelines.append(&mut apart);
-    let mut timeline = timelines.swap_remove(0);
-    shift_prompt(&mut timeline, prompt);
+    let mut timelines = Vec::new();
+    if !lanes.policies.is_empty() {
+        timelines = drive(rows, recorded, &mut lanes.policies)?;
+    }
+    let mut members = lanes.members;
+    let split = members.len();
+    members.append(&mut means.members);
+    let mut rules = Vec::new();
     if beyond {
-        extrapolate(&mut timeline, &counts, &fit.plan(&counts)?);
+        for m in &mut members {
+            m.fit.share(&mut rules);
+        }
     }
-    Ok(timeline)
+    if beyond || split < members.len() {
+        let replayed = drive_watched(
+            rows,
+            recorded,
+            &mut means.policies,
+            &rules,
+            &mut |step, length, scores| {
+                if beyond {
+                    for m in &mut members {
+                        m.fit.watch(step, length, rows.prompt(), scores);
+                    }
+                }
+            },
+        )?;
+        timelines.extend(replayed);
+    }
+    for (m, mut timeline) in members.into_iter().zip(timelines) {
+        shift_prompt(&mut timeline, prompt);
+        let place = m.place;
+        out[place] = Some(m.go_on(timeline, beyond));
+    }
+    Ok(out.into_iter().flatten().collect())
+}
+
+/// Policies that are replayed in one pass.
+#[derive(Default)]
+struct Batch {
+    members: Vec<Member>,
+    policies: Vec<Box<dyn Policy>>,
+}
+
+/// One of them: its place among all that were asked for, its counts at the deployment's lengths, its fit.
+struct Member {
+    place: usize,
+    counts: Timeline,
+    fit: Fit,
+}
+
+impl Batch {
+    fn add(
+        &mut self,
+        place: usize,
+        rows: &dyn Rows,
+        spec: &PolicySpec,
+        prompt: u32,
+        output: u32,
+    ) -> Result<()> {
+        let counts = by_length(spec, prompt, output)?;
+        check(rows, spec, prompt, output)?;
+        self.policies
+            .push(on_recorded_prompt(spec, prompt, rows.prompt()).build()?);
+        let fit = Fit::new(spec, rows.rows().min(output));
+        self.members.push(Member { place, counts, fit });
+        Ok(())
+    }
+}
+
+impl Member {
+    /// The timeline at the deployment's length.
+    fn go_on(self, mut timeline: Timeline, beyond: bool) -> Result<Timeline> {
+        if beyond {
+            extrapolate(&mut timeline, &self.counts, &self.fit.plan(&self.counts)?);
+        }
+        Ok(timeline)
+    }
 }
 
 fn check(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result<()> {
@@ -105,6 +177,8 @@ struct Fit {
     ranking: Ranking,
     cadence: u32,
     fitter: Fitter,
+    /// Places of the column sums and of the policy's own score among those watched.
+    scores: [usize; 2],
 }
 
 /// First step of the recorded end that the shape is fitted to: the last quarter. The share of the candidates still grows
@@ -157,21 +231,28 @@ impl Fit {
             ranking,
             cadence: spec.interval().unwrap_or(64).min(64),
             fitter: Fitter::new(late(recorded)),
+            scores: [0; 2],
         }
     }
 
-    /// Scores it wants to see: column sums first.
-    fn rules(&self) -> Vec<Rule> {
-        match self.ranking {
-            Ranking::Score(p) if p.score != Rule::Cumulative => vec![Rule::Cumulative, p.score],
-            _ => vec![Rule::Cumulative],
-        }
+    /// Adds the scores it wants to see to those that are watched.
+    fn share(&mut self, rules: &mut Vec<Rule>) {
+        let own = match self.ranking {
+            Ranking::Score(p) => p.score,
+            _ => Rule::Cumulative,
+        };
+        self.scores = [Rule::Cumulative, own].map(|rule| {
+            rules.iter().position(|r| *r == rule).unwrap_or_else(|| {
+                rules.push(rule);
+                rules.len() - 1
+            })
+        });
     }
 
     fn watch(&mut self, step: u32, length: u32, prompt: u32, scores: &[Score]) {
         if (step + 1).is_multiple_of(self.cadence) {
             let protected = self.ranking.protected(prompt, length);
-            let (received, score) = (&scores[0], &scores[scores.len() - 1]);
+            let (received, score) = (&scores[self.scores[0]], &scores[self.scores[1]]);
             self.fitter.decision(step + 1, &protected, score, received);
         }
     }

@@ -12,9 +12,11 @@
 //! design: run the model under the policy (`eval` does); it needs the model. Weights are shares of one row, unitless.
 //! Same rows and policies give the same bits on every CPU (see `simd`).
 
+mod decisions;
 mod extend;
 mod lanes;
 mod length;
+pub mod npz;
 mod pass;
 mod placement;
 pub mod quality;
@@ -22,7 +24,8 @@ mod selective;
 mod sequence;
 mod shape;
 
-pub use extend::extended;
+pub use decisions::{Decisions, decisions};
+pub use extend::{extended, extended_together};
 pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;

@@ -35,7 +35,16 @@ const fn f(
 }
 
 const LENGTHS: &[&str] = &["batch", "prompt_tokens", "output_tokens", "kv"];
-const STEP: &[&str] = &["kernel", "hbm", "gap", "layer_other", "link", "homes", "ddr", "host"];
+const STEP: &[&str] = &[
+    "kernel",
+    "hbm",
+    "gap",
+    "layer_other",
+    "link",
+    "homes",
+    "ddr",
+    "host",
+];
 
 /// Figures of an outcome.
 #[rustfmt::skip] // one figure an entry

@@ -89,7 +89,9 @@ pub(super) fn stages_nothing(t1: &str) -> Option<&'static str> {
     match t1.split(':').next() {
         Some("host-attention") => Some("host-attention stages no layers"),
         Some("direct") => Some("direct reads T1 where it lies and stages no layers"),
-        Some("selective") => Some("selective keeps the fetched tokens of every layer, not a few layers"),
+        Some("selective") => {
+            Some("selective keeps the fetched tokens of every layer, not a few layers")
+        }
         _ => None,
     }
 }

@@ -142,7 +142,9 @@ pub(super) fn t1(settings: &Settings) -> Result<T1Mode> {
 /// What is wrong with `selective`, and the way out behind the colon.
 fn in_two(settings: &Settings, why: &str) -> Error {
     match why.split_once(": write ") {
-        Some((why, way)) => settings.wrong("t1", format!("selective: {why}")).help(format!("write {way}")),
+        Some((why, way)) => settings
+            .wrong("t1", format!("selective: {why}"))
+            .help(format!("write {way}")),
         None => settings.wrong("t1", format!("selective: {why}")),
     }
 }

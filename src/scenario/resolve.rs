@@ -6,9 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::deploy::{
-    Compact, Deployment, Fidelity, Layout, Overlap, ScoreCost, T1Mode, WriteBack,
-};
+use crate::deploy::{Compact, Deployment, Fidelity, Layout, Overlap, ScoreCost, T1Mode, WriteBack};
 use crate::error::{Error, Result, did_you_mean};
 use crate::hardware::Hardware;
 use crate::hardware::home::DDR;
@@ -211,7 +209,11 @@ fn at_home(settings: &Settings, hardware: &Arc<Hardware>, gpus: u32) -> Result<A
             None => format!(
                 "it has {}; add [homes.{}] to a hardware file of your own",
                 names.join(", "),
-                if home.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') { home } else { "NAME" }
+                if home.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+                    home
+                } else {
+                    "NAME"
+                }
             ),
         })
     })
@@ -284,10 +286,12 @@ fn check_selection(settings: &Settings, s: &Scenario) -> Result<()> {
         return Ok(());
     };
     if s.trace == TraceRef::None {
-        let why = format!("selective:top-p={p} fetches by attention, which the lengths alone do not tell");
-        return Err(settings
-            .wrong("t1", why)
-            .help("give a recording with --trace, or fetch a fixed number: --t1 selective:top-k=512"));
+        let why = format!(
+            "selective:top-p={p} fetches by attention, which the lengths alone do not tell"
+        );
+        return Err(settings.wrong("t1", why).help(
+            "give a recording with --trace, or fetch a fixed number: --t1 selective:top-k=512",
+        ));
     }
     if world::fits_to_memory(&s.policy) {
         let why = format!(
@@ -307,13 +311,16 @@ fn occupancy(settings: &Settings) -> Result<(Occupancy, Option<Arc<Lengths>>)> {
         "lockstep" => Ok((Occupancy::Lockstep, None)),
         "staggered" => Ok((Occupancy::Staggered, None)),
         path if path.contains(['.', '/', '\\']) || Path::new(path).exists() => {
-            let lengths = Lengths::read(Path::new(path)).map_err(|e| place(settings, "occupancy", e))?;
+            let lengths =
+                Lengths::read(Path::new(path)).map_err(|e| place(settings, "occupancy", e))?;
             Ok((Occupancy::Listed, Some(Arc::new(lengths))))
         }
         _ => Err(word(settings, "occupancy").map_or_else(
             |e| {
                 let near = e.help.as_ref().map_or(String::new(), |h| format!("{h} "));
-                e.help(format!("{near}A file of lengths has one `prompt,output` a line"))
+                e.help(format!(
+                    "{near}A file of lengths has one `prompt,output` a line"
+                ))
             },
             |w| Error::internal(format!("occupancy `{w}` is a word without a meaning")),
         )),
@@ -323,7 +330,9 @@ fn occupancy(settings: &Settings) -> Result<(Occupancy, Option<Arc<Lengths>>)> {
 /// Largest prompt and largest output of a batch.
 fn longest(lengths: &Lengths, batch: u32) -> (u32, u32) {
     let n = batch.min(u32::try_from(lengths.count()).unwrap_or(u32::MAX));
-    (0..n).map(|i| lengths.of(i)).fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)))
+    (0..n)
+        .map(|i| lengths.of(i))
+        .fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)))
 }
 
 fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
@@ -432,7 +441,12 @@ fn mixed(lengths: &Lengths, batch: u32) -> String {
         let high = all.iter().map(of).max().unwrap_or(0);
         let mean = all.iter().map(|r| f64::from(of(r))).sum::<f64>() / all.len().max(1) as f64;
         let text = |n: u32| group(&n.to_string());
-        format!("{} to {}, mean {}", text(low), text(high), group(&format!("{mean:.0}")))
+        format!(
+            "{} to {}, mean {}",
+            text(low),
+            text(high),
+            group(&format!("{mean:.0}"))
+        )
     };
     format!(
         "lengths of each request from a file of {} (request i has line i mod {}): prompts of {}, outputs of {} tokens; \

@@ -32,8 +32,9 @@ impl Lengths {
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.to_string_lossy();
         let unreadable = |e: std::io::Error| {
-            Error::usage(format!("lengths {name}: {e}"))
-                .help("--occupancy takes lockstep, staggered, or a file with one `prompt,output` a line")
+            Error::usage(format!("lengths {name}: {e}")).help(
+                "--occupancy takes lockstep, staggered, or a file with one `prompt,output` a line",
+            )
         };
         if path.is_dir() {
             return Err(unreadable(std::io::ErrorKind::IsADirectory.into()));
@@ -48,7 +49,9 @@ impl Lengths {
         }
         let text = String::from_utf8(bytes).map_err(|e| {
             let at = e.utf8_error().valid_up_to();
-            Error::data(format!("lengths {name}: is not text (byte {at} is not UTF-8)"))
+            Error::data(format!(
+                "lengths {name}: is not text (byte {at} is not UTF-8)"
+            ))
         })?;
         Self::parse(&text, &name)
     }
@@ -120,7 +123,9 @@ fn request(line: &str) -> std::result::Result<(u32, u32), String> {
 
 fn field(name: &str, text: &str) -> std::result::Result<u32, String> {
     let short: String = text.chars().take(40).collect();
-    let n = text.parse::<u64>().map_err(|_| format!("{name} `{short}` is no number of tokens"))?;
+    let n = text
+        .parse::<u64>()
+        .map_err(|_| format!("{name} `{short}` is no number of tokens"))?;
     tokens(name, n)
 }
 
@@ -134,8 +139,12 @@ fn tokens(name: &str, n: u64) -> std::result::Result<u32, String> {
 fn object(line: &str) -> std::result::Result<(u32, u32), String> {
     let value: serde_json::Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
     let get = |key: &str| {
-        let n = value.get(key).ok_or_else(|| format!("`{key}` is missing"))?;
-        let n = n.as_u64().ok_or_else(|| format!("`{key}` is no number of tokens"))?;
+        let n = value
+            .get(key)
+            .ok_or_else(|| format!("`{key}` is missing"))?;
+        let n = n
+            .as_u64()
+            .ok_or_else(|| format!("`{key}` is no number of tokens"))?;
         tokens(key, n)
     };
     Ok((get("prompt_tokens")?, get("output_tokens")?))

@@ -170,7 +170,11 @@ fn contradictory_flags_name_both_sides() {
         2,
         &["--score-cost", "fused, recompute, eager"],
     );
-    refused(&["simulate", "--home", "pear"], 2, &["did you mean `peer`?"]);
+    refused(
+        &["simulate", "--home", "pear"],
+        2,
+        &["did you mean `peer`?"],
+    );
     refused(&["simulate", "-q", "-v"], 2, &["--quiet", "--verbose"]);
     refused(
         &["simulate", "--hardware", "h100-sxm,h200-sxm"],

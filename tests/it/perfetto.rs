@@ -265,6 +265,15 @@ fn the_flag_writes_a_file_and_says_what_is_in_it() {
             .iter()
             .any(|s| s.track == UP && s.args["tokens"].as_f64() > Some(0.0))
     );
+    // A window of one's own, by the audited way and without.
+    for audit in [&[][..], &["--audit"]] {
+        let asked = ["--perfetto", "q.json", "--perfetto-steps", "100..103", "-q"];
+        let (code, said) = simulated(folder.path(), &[&asked, audit].concat());
+        assert_eq!((code, said.as_str()), (0, ""));
+        let slices = read(&std::fs::read(folder.path().join("q.json")).unwrap());
+        let steps: std::collections::BTreeSet<u64> = slices.iter().map(|s| s.step).collect();
+        assert_eq!(steps.into_iter().collect::<Vec<_>>(), [100, 101, 102]);
+    }
     let result = std::fs::read(folder.path().join("r.json")).unwrap();
     let result: Value = serde_json::from_slice(&result).unwrap();
     assert_eq!(result["engine"]["fidelity"], "layer");

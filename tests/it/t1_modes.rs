@@ -41,7 +41,10 @@ fn world(words: &str) -> World {
 
 #[track_caller]
 fn close(got: f64, by_hand: f64) {
-    assert!((got / by_hand - 1.0).abs() < 1e-6, "{got}, by hand {by_hand}");
+    assert!(
+        (got / by_hand - 1.0).abs() < 1e-6,
+        "{got}, by hand {by_hand}"
+    );
 }
 
 fn wall(t: &StepTimes) -> f64 {
@@ -129,7 +132,11 @@ fn attention_weights_cost_a_pass_over_keys_or_the_traffic_of_unfused_attention()
     let (floor, slope) = (11.3e-6, 1.0 / (0.865 * 3350e9));
     let near = held(4.0, 100_000.0, 0.0, 0.0);
     let attention = |w: &World, scores: bool| {
-        let p = if scores { w.prepared.clone().with_scores() } else { w.prepared.clone() };
+        let p = if scores {
+            w.prepared.clone().with_scores()
+        } else {
+            w.prepared.clone()
+        };
         step(&p, &near, 4).attention_s
     };
     let line = |kernels: f64, bytes: f64| 32.0 * (kernels * floor + bytes * 100_000.0 * slope);
@@ -142,7 +149,10 @@ fn attention_weights_cost_a_pass_over_keys_or_the_traffic_of_unfused_attention()
     // Read in place, K comes over the link again.
     let w = world("hardware gh200 t1 direct score-cost recompute");
     let p = w.prepared.clone().with_scores();
-    close(step(&p, &held(4.0, 0.0, 1e5, 0.0), 4).h2d_bytes, 1.5 * 32.0 * 409.6e6);
+    close(
+        step(&p, &held(4.0, 0.0, 1e5, 0.0), 4).h2d_bytes,
+        1.5 * 32.0 * 409.6e6,
+    );
 }
 
 #[test]
@@ -156,16 +166,31 @@ fn a_split_batch_reads_weights_twice_and_works_on_both_sides_at_once() {
     // Host bound: 32 layers x 400,000 x 4,096 B / 230 GB/s = 228 ms; it never rests once it began, so that a step is that,
     // the vectors there and back, and one half's first layer and the head: under 3 ms.
     let host = 32.0 * 400_000.0 * 4096.0 / 230e9;
-    assert!(wall(&halves) > host && wall(&halves) < host + 3e-3, "{}", wall(&halves));
+    assert!(
+        wall(&halves) > host && wall(&halves) < host + 3e-3,
+        "{}",
+        wall(&halves)
+    );
     assert!(wall(&whole) > wall(&halves) + 2e-3);
     // Hardly any T1: both halves read all weights, and nothing is gained.
     let little = held(8.0, 8000.0, 8.0, 0.0);
-    let (whole, halves) = (step(&one.prepared, &little, 8), step(&two.prepared, &little, 8));
-    assert!(wall(&halves) > 1.6 * wall(&whole), "{} {}", wall(&halves), wall(&whole));
+    let (whole, halves) = (
+        step(&one.prepared, &little, 8),
+        step(&two.prepared, &little, 8),
+    );
+    assert!(
+        wall(&halves) > 1.6 * wall(&whole),
+        "{} {}",
+        wall(&halves),
+        wall(&whole)
+    );
     let mut stepper = Stepper::new(&two.prepared);
     stepper.step(Ps::ZERO, 8, &all, &Burst::default(), 0.0);
     let (four, eight) = (two.prepared.batch(4), two.prepared.batch(8));
-    close(stepper.cost().totals[0], 2.0 * (four.totals[0] - four.head) + eight.head);
+    close(
+        stepper.cost().totals[0],
+        2.0 * (four.totals[0] - four.head) + eight.head,
+    );
     // One sequence has no halves; neither has a step without T1.
     let single = held(1.0, 1000.0, 50_000.0, 0.0);
     assert_eq!(
@@ -180,7 +205,9 @@ fn simulated(words: &str) -> Outcome {
 
 #[test]
 fn an_infinite_link_makes_direct_as_fast_as_t0_alone() {
-    let mut s = scenario("model llama-3.1-8b weights int8 prompt 200 output 300 t1 direct policy four-tier:hbm=0.2");
+    let mut s = scenario(
+        "model llama-3.1-8b weights int8 prompt 200 output 300 t1 direct policy four-tier:hbm=0.2",
+    );
     let h = std::sync::Arc::make_mut(&mut s.deployment.hardware);
     h.link.h2d = h.link.h2d.scaled(f64::INFINITY);
     h.host.ddr_read = h.host.ddr_read.scaled(f64::INFINITY);
@@ -194,16 +221,21 @@ fn an_infinite_link_makes_direct_as_fast_as_t0_alone() {
 #[test]
 fn no_t1_is_the_full_cache_in_every_mode() {
     for t1 in ["direct", "selective:top-k=7", "host-attention split 2"] {
-        let words = format!("model llama-3.1-8b hardware h200-sxm prompt 100 output 200 batch 3 t1 {t1}");
+        let words =
+            format!("model llama-3.1-8b hardware h200-sxm prompt 100 output 200 batch 3 t1 {t1}");
         let out = simulated(&words);
         let t = &out.throughput;
-        assert_eq!(t.output_tokens_per_s, t.full_cache_output_tokens_per_s, "{t1}");
+        assert_eq!(
+            t.output_tokens_per_s, t.full_cache_output_tokens_per_s,
+            "{t1}"
+        );
     }
 }
 
 #[test]
 fn a_small_selection_is_never_called_exact() {
-    let words = "model llama-3.1-8b weights int8 prompt 100 output 900 batch 4 policy four-tier:hbm=0.1 t1";
+    let words =
+        "model llama-3.1-8b weights int8 prompt 100 output 900 batch 4 policy four-tier:hbm=0.1 t1";
     let picked = |text: &str| {
         let mut s = scenario(&format!("{words} {text}"));
         s.trace = kvplan::scenario::TraceRef::Embedded;
@@ -219,7 +251,10 @@ fn a_small_selection_is_never_called_exact() {
     assert!(out.notes.iter().any(|n| n.contains("not exact")));
     assert!(out.notes.iter().any(|n| n.contains("optimistic")));
     let page = kvplan::report::table::outcome(&out, kvplan::report::Style { color: false });
-    assert!(page.contains("Not exact") && !page.contains("T1 is exact"), "{page}");
+    assert!(
+        page.contains("Not exact") && !page.contains("T1 is exact"),
+        "{page}"
+    );
     // Exact modes have no residual.
     let stream = picked("stream");
     assert!(stream.fetched.is_none() && stream.quality.residual_mass_max.is_none());
@@ -230,7 +265,8 @@ fn a_small_selection_is_never_called_exact() {
 #[test]
 fn top_p_needs_a_trace_and_a_budget_known_beforehand() {
     let asked = |words: &[(&str, &str)]| {
-        let flags: Vec<(&str, String)> = words.iter().map(|(k, v)| (*k, (*v).to_string())).collect();
+        let flags: Vec<(&str, String)> =
+            words.iter().map(|(k, v)| (*k, (*v).to_string())).collect();
         try_scenario(&flags)
     };
     let top_p = ("t1", "selective:top-p=0.9");
@@ -246,14 +282,24 @@ fn top_p_needs_a_trace_and_a_budget_known_beforehand() {
 fn plan_shows_direct_where_the_link_is_coherent_and_selective_only_when_asked() {
     let names = |flags: &[(&str, &str)]| {
         let mut settings = Settings::defaults(Verb::Plan);
-        for (name, text) in [("hardware", "h100-sxm,gh200"), ("output", "4000")].iter().chain(flags) {
-            settings.set(name, &[(*text).to_string()], Origin::Flag).unwrap();
+        for (name, text) in [("hardware", "h100-sxm,gh200"), ("output", "4000")]
+            .iter()
+            .chain(flags)
+        {
+            settings
+                .set(name, &[(*text).to_string()], Origin::Flag)
+                .unwrap();
         }
         let answer = plan(&resolve::question(&settings).unwrap()).unwrap();
         let row = |i: usize| -> Vec<String> {
-            answer.rows[i].alternatives.iter().map(|a| a.name.clone()).collect()
+            answer.rows[i]
+                .alternatives
+                .iter()
+                .map(|a| a.name.clone())
+                .collect()
         };
-        let best: Vec<Option<String>> = answer.rows.iter().map(|r| r.verdict.best.clone()).collect();
+        let best: Vec<Option<String>> =
+            answer.rows.iter().map(|r| r.verdict.best.clone()).collect();
         (row(0), row(1), best, answer.notes)
     };
     let has = |list: &[String], name: &str| list.iter().any(|n| n == name);
@@ -262,13 +308,18 @@ fn plan_shows_direct_where_the_link_is_coherent_and_selective_only_when_asked() 
     assert!(!has(&h100, "selective") && !has(&gh200, "selective"));
     let (h100, _, best, notes) = names(&[("t1", "selective:top-k=64"), ("batch", "32")]);
     assert!(has(&h100, "selective") && notes.iter().any(|n| n.contains("not exact")));
-    assert!(best.iter().all(|b| b.as_deref() != Some("selective")), "{best:?}");
+    assert!(
+        best.iter().all(|b| b.as_deref() != Some("selective")),
+        "{best:?}"
+    );
     let (h100, _, _, _) = names(&[("t1", "direct")]);
     assert!(has(&h100, "direct"));
 }
 
 fn at_home(words: &str) -> Scenario {
-    scenario(&format!("model llama-3.1-8b weights bf16 prompt 100 output 600 policy four-tier:hbm=0.1 {words}"))
+    scenario(&format!(
+        "model llama-3.1-8b weights bf16 prompt 100 output 600 policy four-tier:hbm=0.1 {words}"
+    ))
 }
 
 #[test]
@@ -277,27 +328,55 @@ fn a_home_takes_the_links_place() {
         let s = at_home(words);
         let p = Prepared::new(&s.deployment);
         let pinned = s.deployment.hardware.host.pinned_limit.get();
-        (p.h2d_rate / 1e9, p.d2h_rate / 1e9, p.in_place_rate / 1e9, pinned / f64::from(1 << 30))
+        (
+            p.h2d_rate / 1e9,
+            p.d2h_rate / 1e9,
+            p.in_place_rate / 1e9,
+            pinned / f64::from(1 << 30),
+        )
     };
     // A peer of its own for each GPU: neither rate nor room is shared.
-    assert_eq!(rates("hardware h100-sxm home peer"), (382.0, 382.0, 382.0 * 0.9, 75.0));
-    assert_eq!(rates("hardware h100-sxm home peer gpus 4"), (382.0, 382.0, 382.0 * 0.9, 300.0));
+    assert_eq!(
+        rates("hardware h100-sxm home peer"),
+        (382.0, 382.0, 382.0 * 0.9, 75.0)
+    );
+    assert_eq!(
+        rates("hardware h100-sxm home peer gpus 4"),
+        (382.0, 382.0, 382.0 * 0.9, 300.0)
+    );
     // One module for all.
-    assert_eq!(rates("hardware h100-sxm home cxl gpus 4"), (6.5, 6.5, 6.5, 256.0));
-    let (ddr, peer) = (simulate(&at_home("hardware h100-sxm")).unwrap(), simulate(&at_home("hardware h100-sxm home peer")).unwrap());
+    assert_eq!(
+        rates("hardware h100-sxm home cxl gpus 4"),
+        (6.5, 6.5, 6.5, 256.0)
+    );
+    let (ddr, peer) = (
+        simulate(&at_home("hardware h100-sxm")).unwrap(),
+        simulate(&at_home("hardware h100-sxm home peer")).unwrap(),
+    );
     let speed = |o: &Outcome| o.throughput.output_tokens_per_s.unwrap();
     assert!(speed(&peer) > speed(&ddr));
     assert!(peer.assumptions.iter().any(|a| a.name == "homes.peer.read"));
-    assert!(!peer.assumptions.iter().any(|a| a.name == "link.h2d" || a.name == "host.ddr_read"));
+    assert!(
+        !peer
+            .assumptions
+            .iter()
+            .any(|a| a.name == "link.h2d" || a.name == "host.ddr_read")
+    );
     assert!(peer.notes.iter().any(|n| n.contains("idle peer")));
     for (flags, part) in [
         ([("home", "moon"), ("hardware", "h100-sxm")], "has no home"),
         ([("home", "peer"), ("hardware", "gh200")], "has no home"),
-        ([("home", "peer"), ("t1", "host-attention")], "cores do not read"),
+        (
+            [("home", "peer"), ("t1", "host-attention")],
+            "cores do not read",
+        ),
         ([("home", "cxl"), ("policy", "full")], "nothing moves"),
     ] {
         let e = try_scenario(&flags.map(|(k, v)| (k, v.to_string()))).unwrap_err();
-        assert!(e.message.contains(part) && e.help.is_some(), "{flags:?}: {e}");
+        assert!(
+            e.message.contains(part) && e.help.is_some(),
+            "{flags:?}: {e}"
+        );
     }
 }
 
@@ -307,15 +386,25 @@ fn a_desktops_two_channels_and_its_link_are_one_bottleneck() {
         "model llama-3.1-8b weights int4 hardware rtx-5090 batch 8 prompt 500 output 3000 policy four-tier:hbm=0.1",
     ))
     .unwrap();
-    assert!(out.fits && out.bound_by.contains("one bottleneck"), "{}", out.bound_by);
-    assert!(out.notes.iter().any(|n| n.contains("two memory channels read 62 GB/s, the link 55 GB/s")));
+    assert!(
+        out.fits && out.bound_by.contains("one bottleneck"),
+        "{}",
+        out.bound_by
+    );
+    assert!(
+        out.notes
+            .iter()
+            .any(|n| n.contains("two memory channels read 62 GB/s, the link 55 GB/s"))
+    );
 }
 
 #[test]
 fn kv_heads_replicate_once_they_are_fewer_than_gpus() {
     // Llama-3-70B has 8 KV heads: with 16 GPUs each holds one, twice over.
     let token = |gpus: u32| {
-        World::of(&scenario(&format!("model llama-3.1-70b gpus {gpus}")).deployment).ledger.kv_token
+        World::of(&scenario(&format!("model llama-3.1-70b gpus {gpus}")).deployment)
+            .ledger
+            .kv_token
     };
     assert!((token(8) - token(1)).abs() < 1e-6 && (token(16) - 2.0 * token(1)).abs() < 1e-6);
 }

@@ -16,7 +16,13 @@ fn selection(text: &str) -> Selection {
 
 fn selected(rows: &Made, spec: &str, text: &str) -> Timeline {
     let lengths = (rows.prompt, rows.rows());
-    replay::selected(rows, &policy::parse(spec).unwrap(), selection(text), lengths).unwrap()
+    replay::selected(
+        rows,
+        &policy::parse(spec).unwrap(),
+        selection(text),
+        lengths,
+    )
+    .unwrap()
 }
 
 /// A weight in eighths as binary16: 8/8 is 0x3c00.
@@ -38,7 +44,10 @@ fn by_hand() -> Made {
     Made {
         prompt: 1,
         sums: None,
-        rows: rows.iter().map(|r| r.iter().map(|w| eighths(*w)).collect()).collect(),
+        rows: rows
+            .iter()
+            .map(|r| r.iter().map(|w| eighths(*w)).collect())
+            .collect(),
     }
 }
 
@@ -59,7 +68,10 @@ fn top_k_by_hand() {
     let t = selected(&by_hand(), ALL_OUT, "top-k=1,predict=last-row");
     assert_eq!(residuals(&t), [0.0, 0.0, 0.0, 0.0, 5.0, 2.0]);
     assert_eq!(fresh(&t), [0.0, 0.0, 1.0, 0.0, 1.0, 1.0]);
-    assert_eq!((8.0 * t.selective[4].threshold, t.selective[4].fetched), (3.0, [1.0, 0.0]));
+    assert_eq!(
+        (8.0 * t.selective[4].threshold, t.selective[4].fetched),
+        (3.0, [1.0, 0.0])
+    );
     // fetched-only. Scores after row 3: 4+4+1+1 = 10, 2+4+3 = 9, 1+2 = 3: takes 1, there since step 2; left 1 + 3. In row 4
     // only 1 gains (2): 12, 9, 3: takes 1 again; left 1 + 1.
     let t = selected(&by_hand(), ALL_OUT, "top-k=1");
@@ -68,7 +80,10 @@ fn top_k_by_hand() {
     assert_eq!(8.0 * t.selective[5].threshold, 12.0);
     // Mean (4 + 2) / 8 / 6, worst 4/8; the bound is twice that.
     let q = Quality::of(&t);
-    assert_eq!((q.residual.mean, q.residual.max, q.lost.max), (0.125, 0.5, 0.5));
+    assert_eq!(
+        (q.residual.mean, q.residual.max, q.lost.max),
+        (0.125, 0.5, 0.5)
+    );
     assert_eq!((q.destroyed.max, q.error_bound_max), (0.0, 1.0));
 }
 
@@ -80,7 +95,10 @@ fn top_p_by_hand() {
     assert_eq!(residuals(&t), [0.0, 0.0, 0.0, 0.0, 3.0, 1.0]);
     // {1, 2} is one run of two, of which 2 is new in step 4.
     let f = t.selective[4];
-    assert_eq!((f.fetched[0], f.fetched_runs, f.fresh[0], f.fresh_runs), (2.0, 1.0, 1.0, 1.0));
+    assert_eq!(
+        (f.fetched[0], f.fetched_runs, f.fresh[0], f.fresh_runs),
+        (2.0, 1.0, 1.0, 1.0)
+    );
     // All of it is everything, those without weight too.
     let t = selected(&by_hand(), ALL_OUT, "top-p=1");
     assert_eq!(residuals(&t), [0.0; 6]);
@@ -96,7 +114,12 @@ struct Plain {
 }
 
 /// Four-tier (algorithm, cumulative, prompt protected, nothing destroyed) and a selection, as they are told in prose.
-fn plain(rows: &Made, (hbm, window, interval): (f64, usize, usize), top: f64, last_row: bool) -> Vec<Plain> {
+fn plain(
+    rows: &Made,
+    (hbm, window, interval): (f64, usize, usize),
+    top: f64,
+    last_row: bool,
+) -> Vec<Plain> {
     let prompt = rows.prompt as usize;
     let mut score = vec![0.0; prompt];
     let mut host: Vec<usize> = Vec::new();
@@ -108,12 +131,18 @@ fn plain(rows: &Made, (hbm, window, interval): (f64, usize, usize), top: f64, la
         score.resize(row.len(), 0.0);
         let predicted = |p: usize| if last_row { before[p] } else { score[p] };
         let mut ranked = host.clone();
-        ranked.sort_by(|a, b| predicted(*b).partial_cmp(&predicted(*a)).unwrap().then(a.cmp(b)));
+        ranked.sort_by(|a, b| {
+            predicted(*b)
+                .partial_cmp(&predicted(*a))
+                .unwrap()
+                .then(a.cmp(b))
+        });
         let n = if top >= 1.0 {
             ranked.len().min(top as usize)
         } else {
             let all: f64 = ranked.iter().map(|p| predicted(*p)).sum();
-            let sums = (0..=ranked.len()).map(|n| ranked[..n].iter().map(|p| predicted(*p)).sum::<f64>());
+            let sums =
+                (0..=ranked.len()).map(|n| ranked[..n].iter().map(|p| predicted(*p)).sum::<f64>());
             sums.take_while(|s| *s < top * all).count()
         };
         let (taken, left) = ranked.split_at(n);
@@ -132,7 +161,8 @@ fn plain(rows: &Made, (hbm, window, interval): (f64, usize, usize), top: f64, la
         kept = taken.to_vec();
         before = row;
         if (step + 1) % interval == 0 {
-            let mut candidates: Vec<usize> = (prompt..before.len().saturating_sub(window)).collect();
+            let mut candidates: Vec<usize> =
+                (prompt..before.len().saturating_sub(window)).collect();
             candidates.sort_by(|a, b| score[*a].partial_cmp(&score[*b]).unwrap().then(a.cmp(b)));
             let in_hbm = (hbm * candidates.len() as f64).floor() as usize;
             host = candidates[..candidates.len() - in_hbm].to_vec();
@@ -223,7 +253,10 @@ fn without_a_trace_top_k_counts_and_knows_no_residual() {
     let [_, t1, t2, _] = t.tokens_at(999);
     let fetch = t.fetch_at(999, [t1, t2]).unwrap();
     assert!(t1 > 300.0 && t.mass.is_empty() && t.selective.is_empty());
-    assert_eq!((fetch.fetched, fetch.fresh, fetch.residual_mass), ([100.0, 0.0], [100.0, 0.0], 0.0));
+    assert_eq!(
+        (fetch.fetched, fetch.fresh, fetch.residual_mass),
+        ([100.0, 0.0], [100.0, 0.0], 0.0)
+    );
 }
 
 #[test]
@@ -248,7 +281,10 @@ fn oracles_are_refused_and_texts_say_the_way_out() {
         let e = Selection::parse(text).unwrap_err();
         assert!(e.contains(part), "{text}: {e}");
     }
-    for text in ["top-k=512,predict=fetched-only", "top-p=0.9,predict=last-row"] {
+    for text in [
+        "top-k=512,predict=fetched-only",
+        "top-p=0.9,predict=last-row",
+    ] {
         assert_eq!(selection(text).to_string(), text);
     }
 }
@@ -259,13 +295,24 @@ fn past_the_recorded_rows_it_goes_on_as_the_rows_would() {
     let (prompt, rows) = (reader.prompt(), reader.rows());
     let cut = 2 * rows / 3;
     let spec = policy::parse("four-tier:hbm=0.2").unwrap();
-    for text in ["top-k=64", "top-k=64,predict=last-row", "top-p=0.8", "top-k=100000"] {
+    for text in [
+        "top-k=64",
+        "top-k=64,predict=last-row",
+        "top-p=0.8",
+        "top-k=100000",
+    ] {
         let pick = selection(text);
         let known = replay::selected(&reader, &spec, pick, (prompt, rows)).unwrap();
-        let part = Cut { rows: &reader, limit: cut };
+        let part = Cut {
+            rows: &reader,
+            limit: cut,
+        };
         let guess = replay::selected(&part, &spec, pick, (prompt, rows)).unwrap();
         assert_eq!(guess.selective.len(), rows as usize);
-        assert_eq!(guess.selective[..cut as usize], known.selective[..cut as usize]);
+        assert_eq!(
+            guess.selective[..cut as usize],
+            known.selective[..cut as usize]
+        );
         let mean = |t: &Timeline, f: fn(&kvplan::timeline::Fetch) -> f64| {
             t.selective[cut as usize..].iter().map(f).sum::<f64>() / f64::from(rows - cut)
         };
@@ -273,16 +320,31 @@ fn past_the_recorded_rows_it_goes_on_as_the_rows_would() {
         let (residual, real) = pair(|f| f.residual_mass);
         let (fetched, taken) = pair(|f| f.fetched[0]);
         let (fresh, new) = pair(|f| f.fresh[0]);
-        println!("{text}: residual {residual:.4} {real:.4}, fetched {fetched:.1} {taken:.1}, fresh {fresh:.2} {new:.2}");
+        assert!(fresh >= 0.0 && fresh <= fetched, "{text}: {fresh} {new}");
+        if std::env::var_os("SHOW").is_some() {
+            use std::io::Write as _;
+            let figures = [residual, real, fetched, taken, fresh, new];
+            writeln!(std::io::stderr(), "{text}: {figures:.4?}").unwrap();
+        }
         for (mass, fetch) in guess.mass.iter().zip(&guess.selective) {
-            assert!((mass.iter().sum::<f64>() - 1.0).abs() < 1e-2 && mass.iter().all(|m| *m >= -1e-12));
-            assert!(fetch.residual_mass >= -1e-12 && fetch.residual_mass <= mass[1] + mass[2] + 1e-12);
+            assert!(
+                (mass.iter().sum::<f64>() - 1.0).abs() < 1e-2 && mass.iter().all(|m| *m >= -1e-12)
+            );
+            assert!(
+                fetch.residual_mass >= -1e-12 && fetch.residual_mass <= mass[1] + mass[2] + 1e-12
+            );
         }
         if text == "top-k=100000" {
             assert!(residual < 1e-9 && (fetched - taken).abs() < 1e-9);
         } else {
-            assert!((residual / real - 1.0).abs() < 0.35, "{text}: {residual} {real}");
-            assert!((fetched / taken - 1.0).abs() < 0.35, "{text}: {fetched} {taken}");
+            assert!(
+                (residual / real - 1.0).abs() < 0.35,
+                "{text}: {residual} {real}"
+            );
+            assert!(
+                (fetched / taken - 1.0).abs() < 0.35,
+                "{text}: {fetched} {taken}"
+            );
         }
     }
 }

@@ -34,7 +34,11 @@ pub(super) fn costs(
     let halves = [of(whole.m.div_ceil(2)), of(whole.m / 2)];
     let mut both = whole.clone();
     for (i, total) in both.totals.iter_mut().enumerate() {
-        let heads = if i == 0 { halves[0].head + halves[1].head - whole.head } else { 0.0 };
+        let heads = if i == 0 {
+            halves[0].head + halves[1].head - whole.head
+        } else {
+            0.0
+        };
         *total = halves[0].totals[i] + halves[1].totals[i] - heads;
     }
     Some((halves, both))
@@ -104,7 +108,9 @@ impl Stepper<'_> {
                 host: Ps::from_secs(host.unwrap_or(0.0)),
             }
         };
-        (0..self.prepared.classes.len()).map(|i| layer(i, out)).collect()
+        (0..self.prepared.classes.len())
+            .map(|i| layer(i, out))
+            .collect()
     }
 }
 
@@ -123,9 +129,15 @@ mod tests {
     fn the_slower_side_sets_the_pace_of_both_halves() {
         let order = [0u8; 10];
         // Host bound: after the first half's GPU part (3) the host never rests: 20 parts of 7.
-        assert_eq!(pass(Ps(100), &order, &layers(3, 7)), (Ps(100 + 3 + 140), Ps(60)));
+        assert_eq!(
+            pass(Ps(100), &order, &layers(3, 7)),
+            (Ps(100 + 3 + 140), Ps(60))
+        );
         // GPU bound: 20 parts of 7, then the last half's host part.
-        assert_eq!(pass(Ps::ZERO, &order, &layers(7, 3)), (Ps(140 + 3), Ps(140)));
+        assert_eq!(
+            pass(Ps::ZERO, &order, &layers(7, 3)),
+            (Ps(140 + 3), Ps(140))
+        );
         // No host at all: the sum.
         assert_eq!(pass(Ps::ZERO, &order, &layers(7, 0)), (Ps(140), Ps(140)));
     }
@@ -136,8 +148,14 @@ mod tests {
         // A1 0-2, B1 2-4; host A 2-8, B 8-14. A2 8-13; B2 14-19; A3 needs A2: GPU free at 19: but A2 ended 13, and the
         // GPU takes B2 first (order), so A3 19-21, host 21-27; B3 21-23, host 27-33.
         let two = [
-            Halves { gpu: [Ps(2); 2], host: Ps(6) },
-            Halves { gpu: [Ps(5); 2], host: Ps::ZERO },
+            Halves {
+                gpu: [Ps(2); 2],
+                host: Ps(6),
+            },
+            Halves {
+                gpu: [Ps(5); 2],
+                host: Ps::ZERO,
+            },
         ];
         assert_eq!(pass(Ps::ZERO, &[0, 1, 0], &two), (Ps(33), Ps(18)));
     }

@@ -117,7 +117,11 @@ impl Beyond {
         for (i, position) in self.ranked.best_first().enumerate() {
             let now = i as f64 / n as f64;
             above[position as usize] = now;
-            let before = self.above.get(position as usize).copied().unwrap_or(f64::NAN);
+            let before = self
+                .above
+                .get(position as usize)
+                .copied()
+                .unwrap_or(f64::NAN);
             if follows && (before.is_nan() || before > now) {
                 let until = if before.is_nan() { GRID } else { grid(before) };
                 self.fresh[grid(now) + 1] += 1.0 / n as f64;
@@ -131,7 +135,11 @@ impl Beyond {
     /// Share of the host tokens' mass that the best `share` of them covers.
     fn covers(&self, share: f64) -> f64 {
         let all = self.covered[GRID];
-        if all > 0.0 { between(&self.covered, share) / all } else { share }
+        if all > 0.0 {
+            between(&self.covered, share) / all
+        } else {
+            share
+        }
     }
 
     /// Share of the host tokens that is newly among the best `share` of them, at most that share.
@@ -153,7 +161,11 @@ impl Beyond {
     pub(super) fn scale(&self, own: &[[f64; 4]], full: &[[f64; 4]]) -> f64 {
         let late = |rows: &[[f64; 4]]| -> f64 {
             let host = |m: &[f64; 4]| m[1] + m[2];
-            rows[..own.len()].iter().skip(self.from as usize).map(host).sum()
+            rows[..own.len()]
+                .iter()
+                .skip(self.from as usize)
+                .map(host)
+                .sum()
         };
         match (late(own), late(full)) {
             (own, full) if own > 0.0 && full > 1e-6 => (own / full).clamp(0.25, 4.0),

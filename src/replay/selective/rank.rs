@@ -31,7 +31,8 @@ impl Ranked {
     /// Ranks some positions.
     pub(super) fn rank_these(&mut self, positions: &[u32], predict: impl Fn(u32) -> f64) {
         self.order.clear();
-        self.order.extend(positions.iter().map(|p| (predict(*p), *p)));
+        self.order
+            .extend(positions.iter().map(|p| (predict(*p), *p)));
         self.sort();
     }
 
