@@ -73,9 +73,9 @@ pub struct Outcome {
     pub traffic: Traffic,
     /// What destroying tokens cost, from the trace (a proxy within one policy family, not accuracy).
     pub quality: Quality,
-    /// What is fetched per step where only some host tokens take part (`selective`, not exact); absent in exact modes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fetched: Option<Fetched>,
+    /// What is fetched per step where only some host tokens take part (`selective`, not exact).
+    #[serde(default)]
+    pub fetched: Fetched,
     /// Tokens and attention mass by tier.
     pub tiers: Tiers,
     /// Moves between tiers.
@@ -194,17 +194,17 @@ pub struct Quality {
     pub output_error_bound: Option<f64>,
 }
 
-/// What `selective` fetches of one request, mean over steps (tokens).
+/// What `selective` fetches of one request, mean over steps (tokens); null in exact modes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Fetched {
     /// Host tokens that take part in a step, kept in HBM until the next.
-    pub tokens_mean: f64,
+    pub tokens_mean: Option<f64>,
     /// Those of them that cross the link in the step; without a trace all of them, which is the most there can be.
-    pub fresh_mean: f64,
+    pub fresh_mean: Option<f64>,
     /// Contiguous runs of those.
-    pub fresh_runs_mean: f64,
+    pub fresh_runs_mean: Option<f64>,
     /// Most host tokens that take part in any step.
-    pub tokens_max: f64,
+    pub tokens_max: Option<f64>,
 }
 
 /// By tier.

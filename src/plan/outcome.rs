@@ -13,7 +13,7 @@ use crate::metrics::{
 use crate::replay::Quality as Mass;
 use crate::scenario::Occupancy;
 use crate::stats;
-use crate::timeline::{Predict, Timeline};
+use crate::timeline::{Fetch, Predict, Timeline};
 use crate::units::{Bytes, Ps};
 
 use super::run::{Case, Ran};
@@ -304,22 +304,27 @@ fn quality_of(case: &Case) -> Quality {
 }
 
 /// What the steps of a request fetch, where only some host tokens take part.
-fn fetched(timelines: &[Arc<Timeline>]) -> Option<Fetched> {
-    let mut out = Fetched::default();
-    let steps: f64 = timelines.iter().map(|t| f64::from(t.steps)).sum();
+fn fetched(timelines: &[Arc<Timeline>]) -> Fetched {
+    let mut all = Fetch::default();
+    let (mut steps, mut most) = (0.0, 0.0f64);
     for t in timelines {
-        t.selection?;
         for step in 0..t.steps {
             let [_, t1, t2, _] = t.tokens_at(step);
-            let fetch = t.fetch_at(step, [t1, t2])?;
-            let tokens = fetch.fetched[0] + fetch.fetched[1];
-            out.tokens_mean += tokens / steps;
-            out.fresh_mean += (fetch.fresh[0] + fetch.fresh[1]) / steps;
-            out.fresh_runs_mean += fetch.fresh_runs / steps;
-            out.tokens_max = out.tokens_max.max(tokens);
+            let Some(fetch) = t.fetch_at(step, [t1, t2]) else {
+                return Fetched::default();
+            };
+            all.add(&fetch);
+            most = most.max(fetch.fetched[0] + fetch.fetched[1]);
+            steps += 1.0;
         }
     }
-    Some(out)
+    let mean = |n: f64| Some(n / f64::max(steps, 1.0));
+    Fetched {
+        tokens_mean: mean(all.fetched[0] + all.fetched[1]),
+        fresh_mean: mean(all.fresh[0] + all.fresh[1]),
+        fresh_runs_mean: mean(all.fresh_runs),
+        tokens_max: Some(most),
+    }
 }
 
 fn tiers(timelines: &[std::sync::Arc<Timeline>]) -> Tiers {

@@ -46,6 +46,7 @@ pub fn selected(
     let mut whole = extended(rows, spec, prompt, output)?;
     whole.selection = Some(selection);
     if !whole.spills() {
+        whole.selective = vec![Fetch::default(); whole.mass.len()];
         return Ok(whole);
     }
     let recorded = rows.rows().min(output);

@@ -253,8 +253,9 @@ fn quality(page: &mut Page, o: &Outcome) {
 pub(super) fn sentences(o: &Outcome) -> Vec<String> {
     let q = &o.quality;
     let mut items = Vec::new();
-    if let Some(fetched) = &o.fetched {
-        items.extend(left_out(o, fetched));
+    let selects = o.fetched.tokens_mean.is_some();
+    if selects {
+        items.extend(left_out(o, &o.fetched));
     }
     if q.destroyed_share > 0.0 {
         items.push(format!(
@@ -269,7 +270,7 @@ pub(super) fn sentences(o: &Outcome) -> Vec<String> {
         ));
         items.extend(bound(o));
         items.push("A proxy for settings of one policy family; it is not accuracy and does not rank families.".into());
-    } else if o.fetched.is_some() {
+    } else if selects {
         items.extend(bound(o));
         items.push("A proxy for settings of one policy family; it is not accuracy and does not rank families.".into());
     } else if o.tiers.t2.tokens_end > 0.0 {
@@ -290,8 +291,8 @@ fn left_out(o: &Outcome, f: &Fetched) -> Vec<String> {
     let q = &o.quality;
     let mut items = vec![format!(
         "Not exact: of the host tokens {} take part in a step (mean), {} of them newly fetched; the rest is left out of it.",
-        figure(Some(f.tokens_mean)),
-        figure(Some(f.fresh_mean)),
+        figure(f.tokens_mean),
+        figure(f.fresh_mean),
     )];
     items.push(match q.residual_mass_mean {
         Some(_) => format!(

@@ -118,7 +118,9 @@ fn staging(settings: &Settings) -> Result<()> {
     let policy = value(settings, "policy");
     let full = policy == "full" || policy.starts_with("full:");
     for name in ["write-back", "compact", "layout", "depth", "home"] {
-        if full && settings.asked(name).is_some() {
+        // Host memory is where nothing lies, too.
+        let ddr = name == "home" && value(settings, name) == "ddr";
+        if full && !ddr && settings.asked(name).is_some() {
             return Err(clash(
                 settings,
                 name,

@@ -234,8 +234,10 @@ fn zero_and_absurd_values_are_refused_with_the_range() {
         ("seed", "-1"),
         ("t1", "staged:0.5"),
         ("t1", "stream:8GiB"),
-        ("t1", "direct"),
+        ("t1", "direct:8GiB"),
         ("t1", "selective"),
+        ("t1", "selective:top-k=0"),
+        ("split", "0"),
     ] {
         let e = refused(&[(name, text)]);
         assert!(e.message.contains(name), "{name} {text}: {e}");

@@ -243,11 +243,14 @@ fn a_small_selection_is_never_called_exact() {
     };
     let out = picked("selective:top-k=32,predict=last-row");
     let q = &out.quality;
-    let fetched = out.fetched.as_ref().unwrap();
+    let fetched = &out.fetched;
     assert_eq!(out.t1_mode, "selective:top-k=32,predict=last-row");
     assert!(q.residual_mass_max.unwrap() > 0.0 && q.lost_mass_mean == q.residual_mass_mean);
     assert_eq!(q.output_error_bound, q.lost_mass_max.map(|m| 2.0 * m));
-    assert!(fetched.tokens_max <= 32.0 && fetched.fresh_mean < fetched.tokens_mean);
+    assert!(
+        fetched.tokens_max.unwrap() <= 32.0
+            && fetched.fresh_mean.unwrap() < fetched.tokens_mean.unwrap()
+    );
     assert!(out.notes.iter().any(|n| n.contains("not exact")));
     assert!(out.notes.iter().any(|n| n.contains("optimistic")));
     let page = kvplan::report::table::outcome(&out, kvplan::report::Style { color: false });
@@ -257,7 +260,7 @@ fn a_small_selection_is_never_called_exact() {
     );
     // Exact modes have no residual.
     let stream = picked("stream");
-    assert!(stream.fetched.is_none() && stream.quality.residual_mass_max.is_none());
+    assert!(stream.fetched.tokens_mean.is_none() && stream.quality.residual_mass_max.is_none());
     let all = picked("selective:top-k=1000000");
     assert_eq!(all.quality.residual_mass_max, Some(0.0));
 }
@@ -394,7 +397,7 @@ fn a_desktops_two_channels_and_its_link_are_one_bottleneck() {
     assert!(
         out.notes
             .iter()
-            .any(|n| n.contains("two memory channels read 62 GB/s, the link 55 GB/s"))
+            .any(|n| n.contains("two memory channels read 62") && n.contains("one bottleneck"))
     );
 }
 
@@ -432,12 +435,10 @@ proptest! {
         let m = &out.memory;
         let parts = m.weights_bytes + m.kv_t0_bytes + m.staging_bytes + m.activation_bytes + m.reserve_bytes;
         prop_assert_eq!(parts, m.hbm_peak_bytes);
-        if let Some(f) = &out.fetched {
-            let host = out.tiers.t1.tokens_end.max(out.tiers.t1.tokens_mean) + out.tiers.t2.tokens_end;
-            prop_assert!(f.tokens_max <= host + 1e-6);
+        if let Some(most) = out.fetched.tokens_max {
+            let k: f64 = t1.rsplit('=').next().unwrap().parse().unwrap();
+            prop_assert!(most <= k + 1e-9, "{} of {}", most, k);
         }
-        // At the same score cost, nothing exact beats a cache that is all in HBM, except that attention over part of it
-        // on the side is attention over less.
         prop_assert!(out.traffic.h2d_busy_share <= 1.0 + 1e-9);
     }
 }

@@ -151,10 +151,18 @@ impl Stepper<'_> {
         let begin = layer.begin + Ps::from_secs(self.before_attention(class));
         let end = (begin + Ps::from_secs(spilled.host?)).min(layer.end);
         let each = held.sequences * f64::from(self.prepared.deployment.gpus);
+        let weights = if self.prepared.scores {
+            class.lse_bytes
+        } else {
+            0.0
+        };
         Some(Slice {
             bytes: spilled.traffic.host * f64::from(self.prepared.deployment.gpus),
             tokens: held.tiers[1] + held.tiers[2],
-            crossing: [each * class.query_bytes, each * class.output_bytes],
+            crossing: [
+                each * (class.query_bytes + weights),
+                each * class.output_bytes,
+            ],
             ..Slice::new(Track::Host, layer.what, begin, end)
         })
     }

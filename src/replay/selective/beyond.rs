@@ -2,7 +2,7 @@
 //!
 //! Counts of host tokens are exact at any length, so `top-k` is too. For the rest the rows of the recorded end (the last
 //! quarter, at least 256) are looked at as if as large a share of the candidates lay on the host as will on average: the
-//! lowest by score, ranked as the selection ranks. Averaged over rows, on a grid over the share of that ranking: the share
+//! lowest by score at each decision, ranked as the selection ranks. Averaged over rows, on a grid over the share of that ranking: the share
 //! of the host mass that the best tokens cover; how many of them were not among the best in the row before; for `top-p`,
 //! the share that is fetched. So a trace whose own host is still small, or empty, tells of a large one.
 //!
@@ -34,6 +34,9 @@ struct Candidates {
 pub(super) struct Beyond {
     from: u32,
     of: Candidates,
+    cadence: u32,
+    /// What is taken to lie on the host since the last decision, ascending.
+    host: Vec<u32>,
     selection: Selection,
     ranked: Ranked,
     /// Share of the ranking above each position in the row before; NaN where it was not ranked.
@@ -70,6 +73,8 @@ impl Beyond {
                 window,
                 share: host_share(whole, recorded, spec.never_moves(whole.prompt) + window),
             },
+            cadence: spec.interval().unwrap_or(1),
+            host: Vec::new(),
             selection,
             ranked: Ranked::default(),
             above: Vec::new(),
@@ -88,12 +93,14 @@ impl Beyond {
         if step < self.from || self.of.share <= 0.0 {
             return;
         }
-        let host = self.of.lowest(tiers, score);
-        if host.is_empty() {
+        if self.host.is_empty() || step.is_multiple_of(self.cadence) {
+            self.host = self.of.lowest(tiers, score);
+        }
+        let n = self.host.len();
+        if n == 0 {
             return;
         }
-        let n = host.len();
-        self.ranked.rank_these(&host, state.predictor(score));
+        self.ranked.rank_these(&self.host, state.predictor(score));
         self.ranked.cut(self.selection.pick);
         self.fetched += self.ranked.fetched().len() as f64 / n as f64;
         self.threshold += self.ranked.threshold();
