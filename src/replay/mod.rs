@@ -20,6 +20,7 @@ pub mod npz;
 mod pass;
 mod placement;
 pub mod quality;
+mod selective;
 mod sequence;
 mod shape;
 
@@ -28,6 +29,7 @@ pub use extend::{extended, extended_together};
 pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;
+pub use selective::{selected, selected_by_length};
 
 use crate::error::Result;
 use crate::policy::{Policy, PolicySpec};

@@ -7,6 +7,7 @@ use crate::catalog;
 use crate::error::Result;
 use crate::hardware::{Hardware, Runtime};
 use crate::model::{KvFormat, Model, WeightFormat};
+use crate::policy::four_tier::Hbm;
 
 pub(super) fn model(name: &str) -> Result<Arc<Model>> {
     catalog::model(name).map(Arc::new)
@@ -40,6 +41,11 @@ pub(super) fn policy(text: &str) -> Result<String> {
 /// A policy that is known to parse, with every parameter spelt out.
 pub(super) fn policy_in_full(text: &str) -> String {
     crate::policy::parse(text).map_or_else(|_| text.to_string(), |spec| spec.to_string())
+}
+
+/// Whether a policy that is known to parse leaves its budget to the memory there is.
+pub(super) fn fits_to_memory(text: &str) -> bool {
+    crate::policy::parse(text).is_ok_and(|spec| spec.hbm() == Some(Hbm::Fit))
 }
 
 /// Prompt and rows of a trace, by path or by the name of one in the binary.
