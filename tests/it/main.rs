@@ -22,6 +22,7 @@ mod engine_paged;
 mod engine_pipeline;
 mod engine_stretch;
 mod engine_support;
+mod figures;
 mod hand;
 mod laws;
 mod layering;
