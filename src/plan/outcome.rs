@@ -294,7 +294,7 @@ fn quality_of(case: &Case) -> Quality {
     let recorded = case.timelines.iter().all(|t| !t.mass.is_empty());
     let worst = |f: fn(&Mass) -> f64| recorded.then(|| each.iter().map(f).fold(0.0, f64::max));
     let mean = |f: fn(&Mass) -> f64| recorded.then(|| each.iter().map(f).sum::<f64>() / n);
-    let selects = case.timelines.iter().any(|t| t.selection.is_some());
+    let selects = leaves_out(&case.timelines);
     let picked = |x: Option<f64>| x.filter(|_| selects);
     Quality {
         destroyed_share: each.iter().map(|q| q.destroyed_share).sum::<f64>() / n,
@@ -311,8 +311,18 @@ fn quality_of(case: &Case) -> Quality {
     }
 }
 
+/// Whether host tokens are left out of steps: where nothing spills, nothing is.
+fn leaves_out(timelines: &[Arc<Timeline>]) -> bool {
+    timelines
+        .iter()
+        .any(|t| t.selection.is_some() && t.spills())
+}
+
 /// What the steps of a request fetch, where only some host tokens take part.
 fn fetched(timelines: &[Arc<Timeline>]) -> Fetched {
+    if !leaves_out(timelines) {
+        return Fetched::default();
+    }
     let mut all = Fetch::default();
     let (mut steps, mut most) = (0.0, 0.0f64);
     for t in timelines {
@@ -420,7 +430,7 @@ fn depends(case: &Case) -> Vec<String> {
             .map(|k| format!("quality.{k}")),
         );
     }
-    if case.timelines.iter().any(|t| t.selection.is_some()) {
+    if leaves_out(&case.timelines) {
         out.extend(
             [
                 "fetched.fresh_mean",

@@ -31,10 +31,15 @@ pub fn page(outcome: &Outcome) -> Page {
 fn question(page: &mut Page, o: &Outcome) {
     page.title("Question");
     page.text(format!(
-        "{} of {} on {}, {} prompt + {} output tokens each.",
+        "{} of {} on {}, {}{} prompt + {} output tokens each.",
         requests(o.batch),
         o.model,
         card(&o.hardware, o.gpus),
+        if o.occupancy == "listed" {
+            "up to "
+        } else {
+            ""
+        },
         count(u64::from(o.prompt_tokens)),
         count(u64::from(o.output_tokens)),
     ));

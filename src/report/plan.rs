@@ -45,16 +45,23 @@ fn question(page: &mut Page, plan: &Plan) {
         let found = plan.question.iter().find(|s| s.name == name);
         found.map_or(NONE, |s| s.value.as_str())
     };
+    let lengths = match get("prompt") {
+        NONE => format!("each as long as {} says", get("occupancy")),
+        prompt => format!(
+            "{} prompt + {} output tokens each",
+            grouped(prompt),
+            grouped(get("output"))
+        ),
+    };
     page.text(format!(
-        "{} of {}, {} prompt + {} output tokens each, on {}.",
+        "{} of {}, {}, on {}.",
         if get("batch") == "1" {
             "1 request".to_string()
         } else {
             format!("{} requests at once", get("batch"))
         },
         get("model"),
-        grouped(get("prompt")),
-        grouped(get("output")),
+        lengths,
         get("hardware"),
     ));
     let line = |from_default: bool| {

@@ -199,6 +199,8 @@ fn plan_takes_a_file_and_has_no_steady_state() {
             "{name}"
         );
     }
+    let page = kvplan::report::table::plan(&answer, kvplan::report::Style { color: false });
+    assert!(page.contains("each as long as"), "{page}");
     assert!(
         !answer
             .question

@@ -229,6 +229,7 @@ fn no_t1_is_the_full_cache_in_every_mode() {
             t.output_tokens_per_s, t.full_cache_output_tokens_per_s,
             "{t1}"
         );
+        assert!(out.fetched.tokens_mean.is_none() && out.quality.residual_mass_max.is_none());
     }
 }
 
