@@ -96,7 +96,7 @@ fn raw_pairs() -> Option<PathBuf> {
 #[test]
 fn shipped_traces_give_the_committed_goldens() {
     let Some(folder) = raw_pairs() else {
-        return skip!("goldens of four-tier: no raw traces beside the checkout");
+        skip!("goldens of four-tier: no raw traces beside the checkout");
     };
     let checked = check_all(include_str!("goldens/four_tier.csv"), &folder);
     assert_eq!(checked, 48, "3 traces, 2 semantics, 8 settings");
@@ -105,7 +105,7 @@ fn shipped_traces_give_the_committed_goldens() {
 #[test]
 fn reference_lines_of_all_traces_hold() {
     let Some(shared) = shared() else {
-        return skip!("reference of four-tier: no reference material beside the checkout");
+        skip!("reference of four-tier: no reference material beside the checkout");
     };
     let text = fs::read_to_string(shared.join("reference/four_tier_expected.csv")).unwrap();
     assert!(check_all(&text, &shared.join("traces")) >= 100);

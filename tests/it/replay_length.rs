@@ -281,7 +281,7 @@ fn long_enough() -> Made {
 #[test]
 fn extrapolation_meets_a_real_tail() {
     let Some(shared) = shared() else {
-        return skip!("extrapolation against a recorded tail: no raw traces beside the checkout");
+        skip!("extrapolation against a recorded tail: no raw traces beside the checkout");
     };
     let long = Made::read(&shared.join("traces"), "smol_long_t6_s8");
     for text in [
