@@ -73,6 +73,35 @@ impl fmt::Display for Rule {
     }
 }
 
+/// Weights decoded at a time: everything is done with them while they lie in the first-level cache.
+pub const PART: usize = 2048;
+
+/// Decodes the binary16 `bits` of a row part by part, adds it to every score, hands each part with its first position to
+/// `each`, and returns the row's sum. A `buffer` as long as the row keeps all of it; one of [`PART`] is used over again.
+pub fn observe_bits(
+    bits: &[u16],
+    buffer: &mut [f32],
+    scores: &mut [Score],
+    mut each: impl FnMut(usize, &[f32]),
+) -> f64 {
+    let mut sum = 0.0;
+    for score in &mut *scores {
+        score.values.resize(bits.len(), 0.0);
+    }
+    let keep = buffer.len() >= bits.len();
+    for (i, bits) in bits.chunks(PART).enumerate() {
+        let at = i * PART;
+        let from = if keep { at } else { 0 };
+        let part = &mut buffer[from..from + bits.len()];
+        sum += Kernels::best().widen(bits, part);
+        for score in &mut *scores {
+            score.add(at, part);
+        }
+        each(at, part);
+    }
+    sum
+}
+
 /// The score of every position of one sequence under one rule.
 #[derive(Clone, Debug)]
 pub struct Score {
@@ -117,15 +146,19 @@ impl Score {
 
     /// Adds the row of a step, one weight a position ever appended.
     pub fn observe(&mut self, weights: &[f32]) {
-        let kernels = Kernels::best();
         self.values.resize(weights.len(), 0.0);
+        self.add(0, weights);
+    }
+
+    /// Adds a part of a row that begins at position `at`.
+    fn add(&mut self, at: usize, weights: &[f32]) {
+        let kernels = Kernels::best();
+        let values = &mut self.values[at..at + weights.len()];
         match self.rule {
-            Rule::Cumulative | Rule::PerAge | Rule::Future => {
-                kernels.accumulate(&mut self.values, weights);
-            }
-            Rule::Ema(keep) => kernels.decay(&mut self.values, weights, keep),
+            Rule::Cumulative | Rule::PerAge | Rule::Future => kernels.accumulate(values, weights),
+            Rule::Ema(keep) => kernels.decay(values, weights, keep),
             Rule::Last => {
-                for (value, w) in self.values.iter_mut().zip(weights) {
+                for (value, w) in values.iter_mut().zip(weights) {
                     *value = f64::from(*w);
                 }
             }
@@ -143,17 +176,18 @@ impl Score {
         }
     }
 
-    /// [`Self::of`] for a range of positions, ascending: the rule is looked at once.
+    /// Appends `f` of the scores of a range of positions to `out`; the rule is looked at once.
     #[inline]
-    pub fn each(&self, positions: Range<u32>, mut f: impl FnMut(u32, f64)) {
+    pub fn map_into<T>(&self, positions: Range<u32>, out: &mut Vec<T>, f: impl Fn(f64) -> T) {
         let range = positions.start as usize..positions.end as usize;
-        let values = positions.clone().zip(&self.values[range.clone()]);
+        let values = self.values[range.clone()].iter();
         match self.rule {
-            Rule::PerAge => positions.for_each(|p| f(p, self.of(p))),
-            Rule::Future => values
-                .zip(&self.totals[range])
-                .for_each(|((p, v), total)| f(p, total - v)),
-            _ => values.for_each(|(p, v)| f(p, *v)),
+            Rule::PerAge => out.extend(positions.map(|p| f(self.of(p)))),
+            Rule::Future => {
+                let totals = self.totals[range].iter();
+                out.extend(values.zip(totals).map(|(value, total)| f(total - value)));
+            }
+            _ => out.extend(values.map(|value| f(*value))),
         }
     }
 

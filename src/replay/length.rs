@@ -12,15 +12,18 @@ use crate::policy::registry::Kind;
 use crate::policy::streaming_llm;
 use crate::timeline::{Interval, Timeline};
 
+/// Longest sequence looked at (tokens): beyond any model's context, and what keeps a typing error from filling memory.
+const LIMIT: u32 = 1 << 24;
+
 /// Tokens by tier for a prompt of `prompt` and `steps` decode steps (tokens).
 ///
 /// # Errors
-/// Usage: more than 2^31 positions. Internal: `hbm` not resolved.
+/// Usage: more than 2^24 positions. Internal: `hbm` not resolved.
 pub fn by_length(spec: &PolicySpec, prompt: u32, steps: u32) -> Result<Timeline> {
     spec.resolved()?;
-    if prompt.saturating_add(steps) > i32::MAX as u32 {
+    if prompt.saturating_add(steps) > LIMIT {
         return Err(Error::usage(format!(
-            "prompt {prompt} and output {steps} are together more than any model's context (limit 2^31 tokens)"
+            "prompt {prompt} and output {steps} are together more than any model's context (limit 2^24 tokens)"
         )));
     }
     let mut timeline = Timeline {
@@ -114,7 +117,7 @@ fn describe(protected: &Protected, in_tier: Candidates, length: u32, own: u32) -
         t0_pages: f64::from(
             (length + own)
                 .div_ceil(16)
-                .min(shielded.div_ceil(16) + 2 + t0),
+                .min(shielded.div_ceil(16) + 3 + t0),
         ),
         ..Interval::default()
     }

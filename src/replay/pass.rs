@@ -3,7 +3,7 @@
 use super::placement::Placement;
 use crate::error::{Error, Result};
 use crate::policy::{Lanes, Moves, Policy, Row, View};
-use crate::score::{Rule, Score};
+use crate::score::{PART, Rule, Score, observe_bits};
 use crate::simd::Kernels;
 use crate::timeline::{Interval, Tier, Timeline};
 use crate::trace::Rows;
@@ -36,7 +36,10 @@ pub(super) fn drive_watched(
     for policy in policies {
         sequences.push(Sequence::new(policy.as_mut(), rows, limit, &mut scores)?);
     }
-    let mut buffer = vec![0f32; rows.prompt() as usize + limit as usize];
+    // Whole rows are kept only for policies that look at them.
+    let whole = rows.prompt() as usize + limit as usize;
+    let shown = sequences.iter().any(Sequence::looks);
+    let mut buffer = vec![0f32; if shown { whole } else { PART }];
     rows.for_each(limit, &mut |step, bits| {
         let length = rows.prompt() + step + 1;
         if bits.len() != length as usize {
@@ -45,11 +48,21 @@ pub(super) fn drive_watched(
                 bits.len()
             )));
         }
-        let total = Kernels::best().widen(bits, &mut buffer);
-        let row = &buffer[..bits.len()];
-        scores.list.iter_mut().for_each(|s| s.observe(row));
         for sequence in &mut sequences {
-            sequence.step(step, row, total, &scores.list)?;
+            sequence.begin(step);
+        }
+        let total = observe_bits(bits, &mut buffer, &mut scores.list, |at, part| {
+            for sequence in &mut sequences {
+                sequence.placement.add_mass(at, part);
+            }
+        });
+        for sequence in &mut sequences {
+            sequence.end(
+                step,
+                &buffer[..bits.len().min(buffer.len())],
+                total,
+                &scores.list,
+            )?;
         }
         watch(step, length, &scores.list[..extra.len()]);
         Ok(())
@@ -161,17 +174,26 @@ impl<'p> Sequence<'p> {
         })
     }
 
-    fn step(&mut self, step: u32, row: &[f32], total: f64, scores: &[Score]) -> Result<()> {
+    /// Whether the policy is shown rows.
+    fn looks(&self) -> bool {
+        self.score.is_none() && self.policy.card().needs.mean
+    }
+
+    /// Appends the step's own token.
+    fn begin(&mut self, step: u32) {
         self.placement.append(1);
         self.open_interval(step);
-        self.timeline.mass.push(self.placement.mass(row, total));
+    }
+
+    /// Books the mass of the row and lets the policy act.
+    fn end(&mut self, step: u32, row: &[f32], total: f64, scores: &[Score]) -> Result<()> {
+        let (mass, degraded) = self.placement.take_mass(total);
+        self.timeline.mass.push(mass);
         if self.placement.any_degraded() {
             self.timeline.degraded.resize(step as usize, 0.0);
-            self.timeline
-                .degraded
-                .push(self.placement.degraded_mass(row));
+            self.timeline.degraded.push(degraded);
         }
-        if self.score.is_none() && self.policy.card().needs.mean {
+        if self.looks() {
             self.show(row);
         }
         self.decide(step, scores)

@@ -14,8 +14,10 @@ pub(super) struct Placement {
     tiers: Vec<Tier>,
     /// Masks of T1, T2, T3; what is in none of them is in T0.
     masks: [Vec<u64>; 3],
-    /// Ever in T2.
-    degraded: Vec<u64>,
+    /// Once in T2, now elsewhere, not destroyed.
+    strays: Vec<u64>,
+    /// Mass of the present row on T1, T2, T3 and the strays.
+    mass: [f64; 4],
     any_degraded: bool,
     counts: [u32; 4],
     moved: Vec<(u32, Tier)>,
@@ -27,7 +29,7 @@ impl Placement {
         self.counts[0] += n;
         self.tiers.resize(self.tiers.len() + n as usize, Tier::T0);
         let words = self.tiers.len().div_ceil(64);
-        for mask in self.masks.iter_mut().chain([&mut self.degraded]) {
+        for mask in self.masks.iter_mut().chain([&mut self.strays]) {
             mask.resize(words, 0);
         }
     }
@@ -45,24 +47,25 @@ impl Placement {
         self.any_degraded
     }
 
-    /// Mass on T0..T3 of a row that sums to `total`. T0 is the rest: these sums are exact (see `simd`).
-    pub(super) fn mass(&self, row: &[f32], total: f64) -> [f64; 4] {
+    /// Adds the mass of a part of a row that begins at position `at`, a multiple of 64.
+    pub(super) fn add_mass(&mut self, at: usize, part: &[f32]) {
         let kernels = Kernels::best();
-        let on = |tier: usize| match self.counts[tier] {
-            0 => 0.0,
-            _ => kernels.masked_sum(row, &self.masks[tier - 1]),
-        };
-        let (t1, t2, t3) = (on(1), on(2), on(3));
-        [total - t1 - t2 - t3, t1, t2, t3]
+        let word = at / 64;
+        for tier in 1..4 {
+            if self.counts[tier] > 0 {
+                self.mass[tier - 1] += kernels.masked_sum(part, &self.masks[tier - 1][word..]);
+            }
+        }
+        if self.any_degraded {
+            self.mass[3] += kernels.masked_sum(part, &self.strays[word..]);
+        }
     }
 
-    /// Mass on degraded tokens that still live.
-    pub(super) fn degraded_mass(&self, row: &[f32]) -> f64 {
-        if self.any_degraded {
-            Kernels::best().masked_sum(row, &self.degraded)
-        } else {
-            0.0
-        }
+    /// Mass on T0..T3 of the row just added, which sums to `total`, and on degraded tokens that still live. T0 is the
+    /// rest: these sums are exact (see `simd`).
+    pub(super) fn take_mass(&mut self, total: f64) -> ([f64; 4], f64) {
+        let [t1, t2, t3, strays] = std::mem::take(&mut self.mass);
+        ([total - t1 - t2 - t3, t1, t2, t3], t2 + strays)
     }
 
     /// Carries out the moves of a decision and counts them; the counts of tokens are still to be filled in.
@@ -102,19 +105,17 @@ impl Placement {
             )));
         }
         let (word, bit) = (at / 64, 1u64 << (at % 64));
+        let degraded = from == Tier::T2 || self.strays[word] & bit != 0;
+        self.strays[word] &= !bit;
+        if degraded && to < Tier::T2 {
+            self.strays[word] |= bit;
+        }
+        self.any_degraded |= to == Tier::T2;
         if from != Tier::T0 {
             self.masks[from as usize - 1][word] &= !bit;
         }
         if to != Tier::T0 {
             self.masks[to as usize - 1][word] |= bit;
-        }
-        match to {
-            Tier::T2 => {
-                self.degraded[word] |= bit;
-                self.any_degraded = true;
-            }
-            Tier::T3 => self.degraded[word] &= !bit,
-            Tier::T0 | Tier::T1 => {}
         }
         self.counts[from as usize] -= 1;
         self.counts[to as usize] += 1;

@@ -5,11 +5,12 @@
 //! lines for all traces are checked as well.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kvplan::policy;
 use kvplan::replay;
 use kvplan::timeline::Timeline;
+use kvplan::trace::{Rows, TraceReader};
 
 use crate::replay_support::{Made, shared};
 
@@ -57,13 +58,12 @@ fn figures(t: &Timeline) -> [f64; 10] {
 }
 
 /// Replays all lines of one trace in one pass and compares.
-fn check(folder: &Path, name: &str, lines: &[&Line<'_>]) {
-    let rows = Made::read(folder, name);
+fn check(rows: &dyn Rows, name: &str, lines: &[&Line<'_>]) {
     let specs: Vec<_> = lines
         .iter()
         .map(|l| policy::parse(&l.spec()).unwrap())
         .collect();
-    for (line, timeline) in lines.iter().zip(replay::run(&rows, &specs).unwrap()) {
+    for (line, timeline) in lines.iter().zip(replay::run(rows, &specs).unwrap()) {
         for (i, got) in figures(&timeline).into_iter().enumerate() {
             let want = line.number(5 + i);
             let tolerance = if (2..5).contains(&i) { 1e-6 } else { 0.0 };
@@ -77,28 +77,24 @@ fn check(folder: &Path, name: &str, lines: &[&Line<'_>]) {
     }
 }
 
-fn check_all(text: &str, folder: &Path) -> usize {
+fn check_all(text: &str, open: &dyn Fn(&str) -> Box<dyn Rows>) -> usize {
     let lines = lines(text);
     let mut names: Vec<&str> = lines.iter().map(|l| l.fields[0]).collect();
     names.dedup();
     for name in &names {
         let own: Vec<&Line<'_>> = lines.iter().filter(|l| l.fields[0] == *name).collect();
-        check(folder, name, &own);
+        check(open(name).as_ref(), name, &own);
     }
     lines.len()
 }
 
-/// Where raw pairs of the shipped traces can be found.
-fn raw_pairs() -> Option<PathBuf> {
-    shared().map(|s| s.join("traces"))
-}
-
 #[test]
 fn shipped_traces_give_the_committed_goldens() {
-    let Some(folder) = raw_pairs() else {
-        skip!("goldens of four-tier: no raw traces beside the checkout");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+    let open = |name: &str| {
+        Box::new(TraceReader::open(&folder.join(format!("{name}.kvt"))).unwrap()) as Box<dyn Rows>
     };
-    let checked = check_all(include_str!("goldens/four_tier.csv"), &folder);
+    let checked = check_all(include_str!("goldens/four_tier.csv"), &open);
     assert_eq!(checked, 48, "3 traces, 2 semantics, 8 settings");
 }
 
@@ -108,5 +104,6 @@ fn reference_lines_of_all_traces_hold() {
         skip!("reference of four-tier: no reference material beside the checkout");
     };
     let text = fs::read_to_string(shared.join("reference/four_tier_expected.csv")).unwrap();
-    assert!(check_all(&text, &shared.join("traces")) >= 100);
+    let open = |name: &str| Box::new(Made::read(&shared.join("traces"), name)) as Box<dyn Rows>;
+    assert!(check_all(&text, &open) >= 100);
 }

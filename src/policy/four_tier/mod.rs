@@ -56,24 +56,31 @@ impl FourTier {
 
     /// Collects the candidates; returns how many live candidates there are in all (for `prototype` more than it ranks).
     fn collect(&mut self, protected: &Protected, view: &View<'_>, score: &Score) -> u32 {
-        let Self {
-            positions, keys, ..
-        } = self;
-        positions.clear();
-        keys.clear();
-        let resident_only = self.params.preset == Preset::Prototype;
-        let mut live = 0;
+        self.positions.clear();
+        self.keys.clear();
         for range in protected.ranges() {
-            score.each(range, |position, value| {
-                let tier = view.tiers[position as usize];
-                live += u32::from(tier != Tier::T3);
-                if tier == Tier::T0 || (tier != Tier::T3 && !resident_only) {
-                    positions.push(position);
-                    keys.push(key(value));
-                }
-            });
+            score.map_into(range.clone(), &mut self.keys, key);
+            self.positions.extend(range);
         }
-        live
+        let resident_only = self.params.preset == Preset::Prototype;
+        if resident_only || self.destroyed > 0 {
+            self.retain(view.tiers, resident_only);
+        }
+        protected.candidate_count() - self.destroyed
+    }
+
+    /// Drops the destroyed candidates, and with `resident_only` all that are not in T0.
+    fn retain(&mut self, tiers: &[Tier], resident_only: bool) {
+        let last = if resident_only { Tier::T0 } else { Tier::T2 };
+        let mut kept = 0;
+        for i in 0..self.positions.len() {
+            let position = self.positions[i];
+            self.positions[kept] = position;
+            self.keys[kept] = self.keys[i];
+            kept += usize::from(tiers[position as usize] <= last);
+        }
+        self.positions.truncate(kept);
+        self.keys.truncate(kept);
     }
 
     /// Splits the ranked candidates by `quota`, worst first, and asks for every change.
@@ -86,16 +93,16 @@ impl FourTier {
             &mut self.scratch,
         );
         for (position, key) in self.positions.iter().zip(&self.keys) {
-            let tier = LEVELS[cuts.level(*key)];
-            if view.tiers[*position as usize] != tier {
-                moves.put(*position, tier);
+            let level = cuts.level(*key);
+            if view.tiers[*position as usize] as usize != level {
+                moves.put(*position, LEVELS[level]);
             }
         }
     }
 }
 
-/// Tier of a candidate by the number of boundaries it lies below.
-static LEVELS: [Tier; 4] = [Tier::T0, Tier::T1, Tier::T2, Tier::T3];
+/// Tier of a candidate by the number of boundaries it lies below; the tiers' own numbers.
+const LEVELS: [Tier; 4] = [Tier::T0, Tier::T1, Tier::T2, Tier::T3];
 
 /// How it explains itself.
 pub fn card(params: &Params) -> Card {

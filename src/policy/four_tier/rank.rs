@@ -27,9 +27,12 @@ impl Cut {
     /// Whether the next candidate in position order lies below.
     #[inline]
     fn takes(&mut self, key: u64) -> bool {
-        let tie = key == self.key && self.ties > 0;
-        self.ties -= usize::from(tie);
-        key < self.key || tie
+        if key == self.key {
+            let tie = self.ties > 0;
+            self.ties -= usize::from(tie);
+            return tie;
+        }
+        key < self.key
     }
 }
 
