@@ -72,12 +72,26 @@ pub fn value(value: f64, unit: &str) -> String {
     }
 }
 
-/// `55 GB/s (50 to 57)`: an assumption with its interval.
-pub fn interval(a: &Assumption) -> String {
+/// `50 GB/s .. 57 GB/s`, or a dash for a plain setting.
+fn interval(a: &Assumption) -> String {
     if (a.high - a.low).abs() <= f64::EPSILON * a.value.abs() {
         return NONE.into();
     }
     format!("{} .. {}", value(a.low, &a.unit), value(a.high, &a.unit))
+}
+
+/// An assumption in full: value, interval, source, reference.
+pub fn in_full(a: &Assumption) -> String {
+    let range = match interval(a) {
+        none if none == NONE => String::new(),
+        range => format!(" ({range})"),
+    };
+    format!(
+        "{}{range}, {}: {}",
+        value(a.value, &a.unit),
+        a.source.word(),
+        a.reference
+    )
 }
 
 /// The letter of a source in a dense table.
@@ -97,4 +111,9 @@ pub fn card(hardware: &str, gpus: u32) -> String {
     } else {
         format!("{gpus} x {hardware}")
     }
+}
+
+/// A list of parameters that may be broken over lines: a blank after each comma.
+pub fn spaced(parameters: &str) -> String {
+    parameters.replace(", ", ",").replace(',', ", ")
 }

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::metrics::Assumption;
 
-use super::cells::{count, figure, interval, percent, rate, size, time, value as quantity};
+use super::cells::{count, figure, in_full, percent, rate, size, time};
 use super::formulas::{Formula, OUTCOME, ROW};
-use super::page::{Grid, Page};
+use super::page::Page;
 
 /// Figures of a group that are listed.
 const SHOWN: usize = 40;
@@ -136,19 +136,7 @@ fn explain(page: &mut Page, node: &Value, formula: &Formula, row: bool) {
     let numbers = sources(node, formula, row);
     if !numbers.is_empty() {
         page.title("Numbers behind it");
-        let mut grid =
-            Grid::new(["NUMBER", "VALUE", "RANGE", "SOURCE", "REFERENCE"]).texts(&[0, 3, 4]);
-        for a in numbers {
-            let cells = [
-                a.name.clone(),
-                quantity(a.value, &a.unit),
-                interval(&a),
-                a.source.word().into(),
-                a.reference,
-            ];
-            grid.row(cells);
-        }
-        page.grid(grid);
+        page.facts(numbers.iter().map(|a| (a.name.clone(), in_full(a))));
     }
     if !formula.bound.is_empty() {
         page.title("Bound");

@@ -3,8 +3,8 @@
 use crate::metrics::{Assumption, Outcome, TierUse};
 
 use super::cells::{
-    NONE, card, count, figure, gib, interval, maybe_percent, percent, rate, signed_gib, size, time,
-    value,
+    NONE, card, count, figure, gib, in_full, maybe_percent, percent, rate, signed_gib, size,
+    spaced, time,
 };
 use super::page::{Block, Grid, Mood, Page};
 
@@ -40,7 +40,7 @@ fn question(page: &mut Page, o: &Outcome) {
     ));
     page.facts([
         ("formats", format!("weights {}, KV {}", o.weights, o.kv)),
-        ("policy", o.policy.clone()),
+        ("policy", spaced(&o.policy)),
         ("T1", format!("{}, overlap {}", o.t1_mode, o.overlap)),
         (
             "runs as",
@@ -61,7 +61,7 @@ pub(super) fn requests(n: u32) -> String {
 fn verdict(page: &mut Page, o: &Outcome) {
     page.title("Answer");
     let peak = format!(
-        "{} at the peak of {} usable",
+        "{} at the peak, {} usable",
         size(o.memory.hbm_peak_bytes),
         size(o.memory.hbm_capacity_bytes)
     );
@@ -312,15 +312,5 @@ fn assumptions(page: &mut Page, list: &[Assumption]) {
         return;
     }
     page.title("What the numbers rest on");
-    let mut grid = Grid::new(["NUMBER", "VALUE", "RANGE", "SOURCE", "REFERENCE"]).texts(&[0, 3, 4]);
-    for a in list {
-        grid.row([
-            a.name.clone(),
-            value(a.value, &a.unit),
-            interval(a),
-            a.source.word().into(),
-            a.reference.clone(),
-        ]);
-    }
-    page.grid(grid);
+    page.facts(list.iter().map(|a| (a.name.clone(), in_full(a))));
 }

@@ -3,7 +3,7 @@
 
 use crate::plan::answer::{Alternative, Plan, Row, Setting};
 
-use super::cells::{NONE, card, count, figure, gib, rate, size};
+use super::cells::{NONE, card, count, figure, gib, rate, size, spaced};
 use super::outcome::sentences;
 use super::page::{Block, Grid, Mood, Page};
 use super::plan_rows as rows;
@@ -56,8 +56,8 @@ fn question(page: &mut Page, plan: &Plan) {
     let line = |from_default: bool| {
         let of = |s: &&Setting| (s.from == "default") == from_default;
         let word = |s: &Setting| match s.from.as_str() {
-            "default" | "flag" => format!("{} {}", s.name, s.value),
-            file => format!("{} {} ({file})", s.name, s.value),
+            "default" | "flag" => format!("{} {}", s.name, spaced(&s.value)),
+            file => format!("{} {} ({file})", s.name, spaced(&s.value)),
         };
         plan.question
             .iter()

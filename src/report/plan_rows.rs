@@ -25,11 +25,16 @@ pub(super) fn find<'a>(row: &'a Row, name: &str) -> Option<&'a Alternative> {
     row.alternatives.iter().find(|a| a.name == name)
 }
 
+/// Whether an engine cannot hold even one request; what must hold all of them merely does not fit.
+fn cannot_start(a: &Alternative) -> bool {
+    !a.starts && a.name != "all-in-hbm"
+}
+
 /// Tokens/s of an alternative in a narrow cell.
 fn speed(row: &Row, name: &str) -> String {
     match find(row, name) {
         None => NONE.into(),
-        Some(a) if !a.starts => "cannot start".into(),
+        Some(a) if cannot_start(a) => "cannot start".into(),
         Some(a) if a.outcome.throughput.output_tokens_per_s.is_none() => "no fit".into(),
         Some(a) => {
             let speed = figure(a.outcome.throughput.output_tokens_per_s);
@@ -90,10 +95,10 @@ fn legend(plan: &Plan) -> String {
     if all().any(|a| a.outcome.preemptions > 0) {
         parts.push("*: preempts requests and recomputes them later.".into());
     }
-    if all().any(|a| a.starts && a.outcome.throughput.output_tokens_per_s.is_none()) {
+    if all().any(|a| !cannot_start(a) && a.outcome.throughput.output_tokens_per_s.is_none()) {
         parts.push("no fit: short of memory without spilling.".into());
     }
-    if all().any(|a| !a.starts) {
+    if all().any(cannot_start) {
         parts.push("cannot start: not even one request fits.".into());
     }
     parts.join(" ")
@@ -105,15 +110,32 @@ pub(super) fn ways(page: &mut Page, plan: &Plan) {
     for group in chunks(&plan.rows) {
         page.grid(side_by_side(group, speed));
     }
-    let mut remarks: Vec<String> = Vec::new();
+    page.list(remarks(plan));
+}
+
+/// What qualifies an alternative, each remark once; the shortfall has its own column.
+fn remarks(plan: &Plan) -> Vec<String> {
+    let mut said: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for row in &plan.rows {
-        for a in &row.alternatives {
-            if let Some(remark) = &a.remark {
-                remarks.push(format!("{}, {}: {remark}", head(row), a.label));
+        for a in row.alternatives.iter().filter(|a| a.name != "all-in-hbm") {
+            let Some(remark) = a.remark.as_deref() else {
+                continue;
+            };
+            match said
+                .iter_mut()
+                .find(|(n, r, _)| *n == a.name && *r == remark)
+            {
+                Some((_, _, cards)) => cards.push(head(row)),
+                None => said.push((&a.name, remark, vec![head(row)])),
             }
         }
     }
-    page.list(remarks);
+    let has = |name: &str| plan.rows.iter().filter(|r| find(r, name).is_some()).count();
+    let sentence = |(name, remark, cards): &(&str, &str, Vec<String>)| match cards.len() {
+        n if n == has(name) => format!("{}: {remark}", title(name)),
+        _ => format!("{} on {}: {remark}", title(name), cards.join(", ")),
+    };
+    said.iter().map(sentence).collect()
 }
 
 /// The same with requests at independent phases.
@@ -133,7 +155,7 @@ pub(super) fn staggered(page: &mut Page, plan: &Plan) {
                 return NONE.into();
             };
             match &alternative.staggered {
-                None if !alternative.starts => "cannot start".into(),
+                None if cannot_start(alternative) => "cannot start".into(),
                 None => NONE.into(),
                 Some(s) => match s.output_tokens_per_s {
                     None => "no fit".into(),
@@ -169,6 +191,7 @@ fn title(name: &str) -> &str {
         "smaller-batch" => "smaller batch",
         "fp8-kv" => "fp8 KV",
         "int4-weights" => "int4 weights (another model)",
+        "twice-the-gpus" => "twice the GPUs",
         "stream" => "spill, streamed",
         "staged" => "spill, staged",
         "host-attention" => "spill, host attention",
@@ -202,11 +225,11 @@ pub(super) fn rests_on(page: &mut Page, plan: &Plan) {
     }
     let uncalibrated = plan.rows.iter().filter(|r| !r.calibrated).count();
     let calibrated = match uncalibrated {
-        0 => "Every card is measured.",
+        0 => "Every card here is calibrated.",
         n if n == plan.rows.len() => {
-            "No card here is measured: every profile is from public facts."
+            "No card here is calibrated: m is what others measured on such a card."
         }
-        _ => "Some cards are measured, the others come from public facts.",
+        _ => "Some cards are calibrated; for the others m is what others measured on such a card.",
     };
     page.text(format!(
         "m measured, d datasheet, p published, a assumed. {calibrated} Ranges and references: `kvplan show hardware NAME`, \

@@ -446,3 +446,61 @@ fn colour_follows_flag_then_no_color_then_force() {
     let never = ["simulate", "--batch", "0", "--color", "never"];
     assert!(!shown(&never, &[("CLICOLOR_FORCE", "1")]));
 }
+
+/// The answer is no: the page is on stdout all the same, in every format, and the exit code is 1.
+#[test]
+fn what_does_not_fit_is_an_answer_with_exit_1() {
+    let ask = [
+        "simulate",
+        "--hardware",
+        "h100-sxm",
+        "--policy",
+        "full",
+        "--format",
+    ];
+    for (format, text) in [
+        ("table", "Does not fit"),
+        ("json", "\"fits\": false"),
+        ("csv", ",false,"),
+        ("md", "**Does not fit"),
+    ] {
+        let (code, out, _) = run(kvplan(ask.iter().chain([&format])));
+        assert_eq!(code, 1, "{format}");
+        assert!(out.contains(text), "{format}: {out}");
+    }
+}
+
+/// Law 9: same question, same bytes; a saved answer can be explained.
+#[test]
+fn equal_questions_give_equal_bytes_that_explain_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("answer.json");
+    let path = path.to_str().unwrap();
+    let ask = |out: &str| {
+        run(kvplan([
+            "plan",
+            "--hardware",
+            "gh200",
+            "--format",
+            "json",
+            "-o",
+            out,
+        ]))
+    };
+    let (code, out, _) = ask(path);
+    assert_eq!((code, out.as_str()), (0, ""), "-o leaves stdout empty");
+    let (_, stdout, _) = run(kvplan([
+        "plan",
+        "--hardware",
+        "gh200",
+        "--format",
+        "json",
+        "-q",
+    ]));
+    assert_eq!(fs::read_to_string(path).unwrap(), stdout);
+    let (code, page, _) = run(kvplan(["explain", path, "rows[0].pool_tokens"]));
+    assert!(
+        code == 0 && page.contains("FORMULA") && page.contains("memory_fraction"),
+        "{page}"
+    );
+}
