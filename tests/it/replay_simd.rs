@@ -57,10 +57,10 @@ fn paths_that_this_cpu_lacks_are_named() {
         .filter(|path| !names.contains(path))
         .collect();
     if !lacking.is_empty() {
-        skip!(format!(
+        skip!(
             "bit equality of {}: this CPU lacks it",
             lacking.join(" and ")
-        ));
+        );
     }
 }
 
