@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::{Hardware, Runtime};
+use crate::hardware::{Duration, Hardware, Runtime, Share, Source, Value};
 use crate::model::{KvFormat, Model, WeightFormat};
 use crate::units::Bytes;
 
@@ -105,4 +105,38 @@ pub struct Deployment {
     pub memory_fraction: f64,
     /// GPU memory kept for others (a desktop), taken off before the fraction.
     pub vram_reserve: Bytes,
+}
+
+impl Deployment {
+    /// With kernels at their peak where the runtime says so (`ideal`): full shares, no floors.
+    #[must_use]
+    pub fn with_kernels(mut self) -> Self {
+        if self.runtime.peak_kernels {
+            let share = || {
+                Value::<Share>::new(
+                    1.0,
+                    1.0,
+                    1.0,
+                    Source::Assumed,
+                    "runtime `ideal`: kernels at their peak",
+                )
+            };
+            let none = || {
+                Value::<Duration>::new(
+                    0.0,
+                    0.0,
+                    0.0,
+                    Source::Assumed,
+                    "runtime `ideal`: kernels without a floor",
+                )
+            };
+            let k = &mut Arc::make_mut(&mut self.hardware).gpu.kernels;
+            (k.attention_fixed, k.linear_fixed) = (none(), none());
+            (k.attention_share, k.attention_share_8bit) = (share(), share());
+            (k.linear_share, k.linear_share_8bit, k.linear_share_4bit) =
+                (share(), share(), share());
+            (k.gemm_share, k.prefill_attention_share) = (share(), share());
+        }
+        self
+    }
 }

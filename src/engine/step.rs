@@ -193,6 +193,7 @@ impl<'a> Stepper<'a> {
             let host = self.prepared.host_attention(class, m, traffic.host, tokens);
             wait = (host - attention).max(0.0) + self.merge;
             out.exposed_host += Ps::from_secs(wait * count);
+            out.h2d_busy += Ps::from_secs(count * m * class.output_bytes / self.prepared.h2d_rate);
             out.h2d_bytes += count * gpus * m * class.output_bytes;
             out.d2h_bytes += count * gpus * m * class.query_bytes;
         }
@@ -230,29 +231,35 @@ impl<'a> Stepper<'a> {
                 l.transfer = Ps::from_secs(l.transfer.secs() * factor);
             }
         }
-        out.h2d_busy = classes
+        out.h2d_busy += classes
             .iter()
             .zip(&self.layers)
             .map(|(c, l)| l.transfer * u64::from(c.count))
             .sum();
     }
 
-    /// Time of the moves and the packing before this step.
+    /// Time of the moves and the packing before this step. Where T1 streams, a promoted token comes with the stream and is
+    /// merely kept; only attention on the host leaves it to be fetched.
     fn retier(&self, burst: &Burst, out: &mut StepTimes) -> Ps {
         if burst.promoted + burst.compacted <= 0.0 {
             return Ps::ZERO;
         }
         let d = &self.prepared.deployment;
-        let up = burst.promoted * self.token_bytes;
+        let fetched = if d.t1 == T1Mode::HostAttention {
+            burst.promoted
+        } else {
+            0.0
+        };
+        let up = fetched * self.token_bytes;
+        let runs = burst.promoted.min(burst.runs);
         let pieces = match d.layout {
-            Layout::Layer => {
-                2.0 * self.prepared.order.len() as f64 * burst.promoted.min(burst.runs)
-            }
-            Layout::Token => burst.promoted.min(burst.runs),
+            Layout::Layer => 2.0 * self.prepared.order.len() as f64 * runs,
+            Layout::Token => runs,
         };
         out.h2d_bytes += up * f64::from(d.gpus);
         let copy = transfer::copy(&d.hardware.link, self.prepared.h2d_rate, up, pieces);
-        Ps::from_secs(copy + self.prepared.hbm_copy(burst.compacted * self.token_bytes))
+        let packed = burst.compacted + burst.promoted - fetched;
+        Ps::from_secs(copy + self.prepared.hbm_copy(packed * self.token_bytes))
     }
 
     fn run_serial(&mut self, down: f64, out: &mut StepTimes) {

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::model::layer::MatrixKind;
 use crate::model::{KvFormat, WeightFormat};
 use crate::scenario::Scenario;
+use crate::units::text::show_bytes;
 
 use super::budget::peak_bytes;
 use super::run::{Case, requests, with};
@@ -16,17 +17,17 @@ const MOST: usize = 4;
 ///
 /// # Errors
 /// As `simulate`.
-pub fn that_fit(case: &Case) -> Result<Vec<String>> {
+pub(super) fn that_fit(case: &Case) -> Result<Vec<String>> {
     let s = &case.scenario;
     let mut out = Vec::new();
-    for (text, changed) in candidates(s) {
-        if out.len() < MOST && fits(&changed)? {
-            out.push(text);
-        }
-    }
     if let Some(batch) = largest_batch(s)? {
-        out.insert(0, format!("--batch {batch}"));
-        out.truncate(MOST);
+        let smaller = Scenario { batch, ..s.clone() };
+        out.extend(fits(&smaller)?.map(|peak| format!("--batch {batch} ({peak})")));
+    }
+    for (text, changed) in candidates(s) {
+        if out.len() < MOST {
+            out.extend(fits(&changed)?.map(|peak| format!("{text} ({peak})")));
+        }
     }
     Ok(out)
 }
@@ -69,7 +70,7 @@ fn candidates(s: &Scenario) -> Vec<(String, Scenario)> {
 }
 
 /// Whether query heads divide over so many GPUs.
-pub fn divides(s: &Scenario, gpus: u32) -> bool {
+pub(super) fn divides(s: &Scenario, gpus: u32) -> bool {
     s.deployment
         .model
         .layers
@@ -77,10 +78,19 @@ pub fn divides(s: &Scenario, gpus: u32) -> bool {
         .all(|l| l.attention.heads().is_multiple_of(gpus))
 }
 
-fn fits(s: &Scenario) -> Result<bool> {
+/// The peak in words, if a scenario fits in HBM.
+fn fits(s: &Scenario) -> Result<Option<String>> {
     let case = Case::new(s, &[])?;
-    let need = peak_bytes(&case.ledger, &case.timelines[0], &requests(s));
-    Ok(need <= case.ledger.pool())
+    let ledger = &case.ledger;
+    let need = peak_bytes(ledger, &case.timelines[0], &requests(s));
+    let fixed = ledger.weights + ledger.activation + ledger.reserve;
+    let peak = fixed + crate::units::Bytes::ceil(need);
+    let words = format!(
+        "HBM peak {} of {}",
+        show_bytes(peak),
+        show_bytes(ledger.capacity)
+    );
+    Ok((need <= ledger.pool()).then_some(words))
 }
 
 /// Largest smaller batch that fits as asked.
@@ -91,7 +101,9 @@ fn largest_batch(s: &Scenario) -> Result<Option<u32>> {
         if fits(&Scenario {
             batch: middle,
             ..s.clone()
-        })? {
+        })?
+        .is_some()
+        {
             low = middle
         } else {
             high = middle - 1

@@ -117,18 +117,23 @@ fn memory(case: &Case, peak: &Peak) -> Memory {
     }
 }
 
-/// The moved saving if a page is freed only once no T0 token is left in it, at the end of the run.
+/// The moved saving if a page is freed only once no T0 token is left in it, at the end of the run. Only a replay knows
+/// which positions stay.
 fn whole_pages(case: &Case, full: Bytes, staging: Bytes, destroyed: Bytes) -> Option<i64> {
-    let last = case
+    if !case
         .timelines
         .iter()
-        .map(|t| t.intervals.last())
-        .collect::<Option<Vec<_>>>()?;
-    if last.iter().any(|i| i.t0_pages <= 0.0) {
+        .all(|t| t.spills() && t.synthetic_from.is_none())
+    {
         return None;
     }
-    let pages = last.iter().map(|i| i.t0_pages).sum::<f64>() / last.len() as f64;
-    let held = pages * 16.0 * case.ledger.kv_token * f64::from(case.scenario.batch);
+    let page = 16.0;
+    let at_end = |t: &std::sync::Arc<Timeline>| {
+        let last = t.intervals.len().saturating_sub(1);
+        t.intervals[last].t0_pages + f64::from(t.steps_of(last)) / page
+    };
+    let pages = case.timelines.iter().map(at_end).sum::<f64>() / case.timelines.len() as f64;
+    let held = pages * page * case.ledger.kv_token * f64::from(case.scenario.batch);
     #[allow(clippy::cast_possible_truncation)] // far below 2^63 bytes
     let saved = (full.as_f64() - held - staging.as_f64() - destroyed.as_f64()) as i64;
     Some(saved)
@@ -438,6 +443,7 @@ fn notes(case: &Case, memory: &Memory) -> Vec<String> {
             crate::units::text::show_bytes(Bytes(memory.ddr_capacity_bytes))
         ));
     }
+    out.extend(crate::catalog::hardware_warnings(&s.deployment.hardware));
     let least = case.spec.least_hbm_tokens(s.prompt);
     if case.timelines.iter().any(|t| t.spills()) && 2 * s.prompt > s.prompt + s.output {
         out.push(format!(
@@ -450,7 +456,7 @@ fn notes(case: &Case, memory: &Memory) -> Vec<String> {
     }
     if s.deployment.hardware.calibrated.is_none() {
         out.push(format!(
-            "{} is not calibrated: its figures are datasheet, published or assumed",
+            "{} is not calibrated: no figure here was measured on your machine",
             s.deployment.hardware.id
         ));
     }

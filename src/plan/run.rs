@@ -83,7 +83,9 @@ impl Case {
     /// # Errors
     /// As [`simulate`].
     pub fn new(scenario: &Scenario, traces: &[Arc<TraceReader>]) -> Result<Self> {
-        let (scenario, spec) = budget::resolve(scenario, policy::parse(&scenario.policy)?);
+        let mut scenario = scenario.clone();
+        scenario.deployment = scenario.deployment.with_kernels();
+        let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
         let prepared = Prepared::new(&scenario.deployment);
         let ledger = Ledger::new(&prepared);
         let timelines = timelines(&scenario, &spec, traces)?;

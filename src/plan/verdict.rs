@@ -54,7 +54,7 @@ pub fn of_row(row: &Row) -> RowVerdict {
 }
 
 fn rate(a: &Alternative) -> String {
-    format!("{} ({} tok/s)", a.label, text::significant(speed(a)))
+    format!("{} ({} tokens/s)", a.label, text::significant(speed(a)))
 }
 
 fn sentence(
@@ -102,8 +102,8 @@ fn overall_sentence(rows: &[Row]) -> String {
     let (pays, not): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|r| r.verdict.pays);
     let names = |rows: &[&Row]| rows.iter().map(|r| card(r)).collect::<Vec<_>>().join(", ");
     let mut out = match best {
-        Some((r, a)) => format!("fastest that runs today: {} with {}", card(r), rate(a)),
-        None => "no card asked about runs it today".into(),
+        Some((r, a)) => format!("Fastest that runs today: {} with {}", card(r), rate(a)),
+        None => "No card asked about runs it today".into(),
     };
     if !pays.is_empty() {
         out.push_str(&format!(

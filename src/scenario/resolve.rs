@@ -220,7 +220,8 @@ fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
         hardware: Arc::clone(&card.hardware),
         runtime: world::runtime(named("runtime")?).map_err(|e| place(settings, "runtime", e))?,
         gpus: card.gpus,
-        weights: world::weights(named("weights")?).map_err(|e| place(settings, "weights", e))?,
+        weights: world::weights(named("weights")?, &model)
+            .map_err(|e| place(settings, "weights", e))?,
         kv: world::kv(named("kv")?).map_err(|e| place(settings, "kv", e))?,
         depth: match settings.get("depth") {
             Some(_) => number(settings, "depth", 1, layers)?,

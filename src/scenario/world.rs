@@ -20,8 +20,11 @@ pub(super) fn runtime(name: &str) -> Result<Arc<Runtime>> {
     catalog::runtime(name).map(Arc::new)
 }
 
-pub(super) fn weights(text: &str) -> Result<WeightFormat> {
-    WeightFormat::parse(text)
+/// A weight format that can be this model's (a .gguf file may be of another).
+pub(super) fn weights(text: &str, model: &Model) -> Result<WeightFormat> {
+    let format = WeightFormat::parse(text)?;
+    model.accepts(&format)?;
+    Ok(format)
 }
 
 pub(super) fn kv(text: &str) -> Result<KvFormat> {
