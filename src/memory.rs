@@ -192,9 +192,9 @@ fn largest(limit: u32, holds: impl Fn(u32) -> bool) -> u32 {
     while low < high {
         let middle = high - (high - low) / 2;
         if holds(middle) {
-            low = middle
+            low = middle;
         } else {
-            high = middle - 1
+            high = middle - 1;
         }
     }
     low

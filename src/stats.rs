@@ -4,7 +4,7 @@
 //! then always a value that occurred (the step it names can be looked at), at the price of jumps for few samples;
 //! interpolating estimators invent values between two regimes, which is just where a tail is read.
 //!
-//! Random numbers: one ChaCha stream a purpose. ChaCha's output is fixed by definition, so seeds stay valid across
+//! Random numbers: one `ChaCha` stream a purpose. `ChaCha`'s output is fixed by definition, so seeds stay valid across
 //! versions, and one draw more here never shifts the draws there.
 
 use rand::SeedableRng;

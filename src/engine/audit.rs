@@ -20,7 +20,7 @@ pub struct Audit {
     link: Ps,
 }
 
-fn broken(step: u64, law: &str, detail: String) -> Error {
+fn broken(step: u64, law: &str, detail: &str) -> Error {
     Error::internal(format!("law of {law} broken at step {step}: {detail}"))
         .help("this is a bug in kvplan; please report it with the output of --print-config")
 }
@@ -31,7 +31,7 @@ impl Audit {
         if holds {
             Ok(())
         } else {
-            Err(broken(self.steps, law, detail()))
+            Err(broken(self.steps, law, &detail()))
         }
     }
 }

@@ -162,7 +162,7 @@ pub struct Quality {
     pub destroyed_mass_p99: Option<f64>,
     /// Worst step.
     pub destroyed_mass_max: Option<f64>,
-    /// Bound on the attention output error, in units of the largest value norm: 2 * destroyed_mass_max.
+    /// Bound on the attention output error, in units of the largest value norm: 2 * `destroyed_mass_max`.
     pub output_error_bound: Option<f64>,
 }
 

@@ -283,7 +283,7 @@ fn breakeven_best(s: &Scenario, row: &Row) -> Result<Option<f64>> {
 /// Host DDR read bandwidth at which host attention does.
 fn ddr_flip(s: &Scenario, row: &Row) -> Result<Option<f64>> {
     let set = |h: &mut Hardware, x: f64| {
-        h.host.ddr_read = h.host.ddr_read.scaled(x / h.host.ddr_read.get())
+        h.host.ddr_read = h.host.ddr_read.scaled(x / h.host.ddr_read.get());
     };
     threshold(s, row, T1Mode::HostAttention, set)
 }

@@ -47,24 +47,23 @@ fn fit(s: &Scenario, spec: &PolicySpec) -> (Scenario, PolicySpec) {
     let whole = s.prompt.saturating_add(s.output);
     let requests = requests(s);
     let peak = |budget: u32| -> f64 {
-        replay::by_length(&spec.clone().with_hbm_tokens(budget), s.prompt, s.output)
+        replay::by_length(&(*spec).with_hbm_tokens(budget), s.prompt, s.output)
             .map_or(f64::INFINITY, |t| peak_bytes(&ledger, &t, &requests))
     };
     let least = spec.least_hbm_tokens(s.prompt).min(whole);
     if peak(whole) <= ledger.pool() {
-        return (s.clone(), spec.clone().with_hbm_tokens(whole));
+        return (s.clone(), (*spec).with_hbm_tokens(whole));
     }
     if open_buffer {
         let room = crate::units::Bytes::ceil((ledger.pool() - peak(least)).max(0.0).floor());
         return (
             with(s, |d| d.t1 = T1Mode::Staged(Some(room))),
-            spec.clone().with_hbm_tokens(least),
+            (*spec).with_hbm_tokens(least),
         );
     }
     (
         s.clone(),
-        spec.clone()
-            .with_hbm_tokens(ledger.fit(least, whole, peak).unwrap_or(least)),
+        (*spec).with_hbm_tokens(ledger.fit(least, whole, peak).unwrap_or(least)),
     )
 }
 

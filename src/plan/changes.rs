@@ -104,9 +104,9 @@ fn largest_batch(s: &Scenario) -> Result<Option<u32>> {
         })?
         .is_some()
         {
-            low = middle
+            low = middle;
         } else {
-            high = middle - 1
+            high = middle - 1;
         }
     }
     Ok((low > 0).then_some(low))

@@ -15,7 +15,7 @@ use crate::units::Bytes;
 use super::run::{Case, Ran};
 
 /// The outcome of `ran` for `case`.
-pub fn build(case: &Case, ran: &Ran) -> Outcome {
+pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
     let s = &case.scenario;
     let d = &s.deployment;
     let memory = memory(case, &ran.run.peak);
@@ -167,13 +167,13 @@ fn throughput(_prompt: u32, run: &Run, full: &Run) -> Throughput {
 }
 
 /// 99th percentile over the steps of a run [s].
-pub fn p99(run: &Run) -> Option<f64> {
+pub(super) fn p99(run: &Run) -> Option<f64> {
     let mut steps: Vec<f64> = run.steps.iter().map(|s| s.secs()).collect();
     stats::percentile(&mut steps, 0.99)
 }
 
 /// Mean step of the run with everything in HBM [s].
-pub fn full_step(full: &Run) -> f64 {
+pub(super) fn full_step(full: &Run) -> f64 {
     decode(full) / full.steps.len().max(1) as f64
 }
 
@@ -374,13 +374,13 @@ fn assumption<Q: Quantity>(name: &str, v: &Value<Q>) -> Assumption {
 }
 
 /// Every number that entered, with its source; those of a path not taken are left out.
-pub fn assumptions(case: &Case) -> Vec<Assumption> {
+pub(super) fn assumptions(case: &Case) -> Vec<Assumption> {
     let d = &case.scenario.deployment;
-    let (g, h, r) = (&d.hardware.gpu, &d.hardware, &d.runtime);
-    let k = &g.kernels;
+    let (gpu, hardware, runtime) = (&d.hardware.gpu, &d.hardware, &d.runtime);
+    let k = &gpu.kernels;
     let mut out = vec![
-        assumption("gpu.memory", &g.memory),
-        assumption("gpu.hbm_bandwidth", &g.hbm_bandwidth),
+        assumption("gpu.memory", &gpu.memory),
+        assumption("gpu.hbm_bandwidth", &gpu.hbm_bandwidth),
         assumption("gpu.kernels.linear_fixed", &k.linear_fixed),
         match d.weights.bits(crate::model::layer::MatrixKind::Ffn) {
             16 => assumption("gpu.kernels.linear_share", &k.linear_share),
@@ -393,15 +393,15 @@ pub fn assumptions(case: &Case) -> Vec<Assumption> {
         } else {
             assumption("gpu.kernels.attention_share_8bit", &k.attention_share_8bit)
         },
-        assumption("runtime.layer_other", &r.layer_other),
-        assumption("runtime.step_gap", &r.step_gap),
-        assumption("runtime.kernel_share", &r.kernel_share),
+        assumption("runtime.layer_other", &runtime.layer_other),
+        assumption("runtime.step_gap", &runtime.step_gap),
+        assumption("runtime.kernel_share", &runtime.kernel_share),
         if d.gpus > 1 {
-            assumption("runtime.reserve_multi_gpu", &r.reserve_multi_gpu)
+            assumption("runtime.reserve_multi_gpu", &runtime.reserve_multi_gpu)
         } else {
-            assumption("runtime.reserve", &r.reserve)
+            assumption("runtime.reserve", &runtime.reserve)
         },
-        assumption("runtime.activation_factor", &r.activation_factor),
+        assumption("runtime.activation_factor", &runtime.activation_factor),
         Assumption {
             name: "memory_fraction".into(),
             value: d.memory_fraction,
@@ -413,16 +413,19 @@ pub fn assumptions(case: &Case) -> Vec<Assumption> {
         },
     ];
     if case.timelines.iter().any(|t| t.spills()) {
-        out.push(assumption("link.h2d", &h.link.h2d));
-        out.push(assumption("link.d2h", &h.link.d2h));
-        out.push(assumption("link.duplex", &h.link.duplex));
-        out.push(assumption("host.ddr_read", &h.host.ddr_read));
+        out.push(assumption("link.h2d", &hardware.link.h2d));
+        out.push(assumption("link.d2h", &hardware.link.d2h));
+        out.push(assumption("link.duplex", &hardware.link.duplex));
+        out.push(assumption("host.ddr_read", &hardware.host.ddr_read));
         if d.t1 == crate::deploy::T1Mode::HostAttention {
-            out.push(assumption("host.attention_flops", &h.host.attention_flops));
+            out.push(assumption(
+                "host.attention_flops",
+                &hardware.host.attention_flops,
+            ));
         }
-        out.push(assumption("host.pinned_limit", &h.host.pinned_limit));
+        out.push(assumption("host.pinned_limit", &hardware.host.pinned_limit));
     }
-    if let Some(i) = h.interconnect.as_ref().filter(|_| d.gpus > 1) {
+    if let Some(i) = hardware.interconnect.as_ref().filter(|_| d.gpus > 1) {
         out.push(assumption(
             "interconnect.allreduce_fixed",
             &i.allreduce_fixed,

@@ -17,7 +17,7 @@ const POINTS: u32 = 48;
 const WARM: u32 = 2;
 
 /// Output tokens per second of `batch` sequences in lockstep on `timeline`.
-pub fn tokens_per_second(prepared: &Prepared, timeline: &Timeline, batch: u32) -> f64 {
+pub(super) fn tokens_per_second(prepared: &Prepared, timeline: &Timeline, batch: u32) -> f64 {
     let n = POINTS.min(timeline.steps).max(1);
     let spill = if timeline.spills() {
         f64::from(batch)
@@ -73,7 +73,7 @@ fn period(prepared: &Prepared, held: &Held, batch: u32, spill: f64) -> f64 {
 
 /// Smallest `x` in `low..=high` (by ratio, to 1 %) at which the rising `f` reaches `target`; none if not even at
 /// `high`, or already at `low`.
-pub fn crossing(low: f64, high: f64, target: f64, f: impl Fn(f64) -> f64) -> Option<f64> {
+pub(super) fn crossing(low: f64, high: f64, target: f64, f: impl Fn(f64) -> f64) -> Option<f64> {
     if f(high) < target || f(low) >= target {
         return None;
     }
@@ -81,9 +81,9 @@ pub fn crossing(low: f64, high: f64, target: f64, f: impl Fn(f64) -> f64) -> Opt
     while high / low > 1.01 {
         let middle = (low * high).sqrt();
         if f(middle) >= target {
-            high = middle
+            high = middle;
         } else {
-            low = middle
+            low = middle;
         }
     }
     Some((low * high).sqrt())

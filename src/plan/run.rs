@@ -23,7 +23,7 @@ use crate::workload::{self, Request};
 use super::{budget, changes, outcome};
 
 /// A scenario made ready: laws, ledger, budget, traces.
-pub struct Case {
+pub(super) struct Case {
     /// The question.
     pub scenario: Scenario,
     /// Laws.
@@ -39,7 +39,7 @@ pub struct Case {
 }
 
 /// A run and what it is compared with.
-pub struct Ran {
+pub(super) struct Ran {
     /// The run itself.
     pub run: Arc<Run>,
     /// The same with everything in an HBM of unlimited size.
@@ -82,7 +82,7 @@ impl Case {
     ///
     /// # Errors
     /// As [`simulate`].
-    pub fn new(scenario: &Scenario, traces: &[Arc<TraceReader>]) -> Result<Self> {
+    pub(super) fn new(scenario: &Scenario, traces: &[Arc<TraceReader>]) -> Result<Self> {
         let mut scenario = scenario.clone();
         scenario.deployment = scenario.deployment.with_kernels();
         let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
@@ -103,7 +103,7 @@ impl Case {
     ///
     /// # Errors
     /// Internal, if a law is broken under `audit`.
-    pub fn run(&self) -> Result<Run> {
+    pub(super) fn run(&self) -> Result<Run> {
         self.engine(
             &self.prepared,
             &self.ledger,
@@ -117,7 +117,7 @@ impl Case {
     ///
     /// # Errors
     /// Infeasible, if not even one request fits.
-    pub fn run_paged(&self, max_running: u32) -> Result<Run> {
+    pub(super) fn run_paged(&self, max_running: u32) -> Result<Run> {
         let full = full_timeline(&self.scenario)?;
         self.engine(&self.prepared, &self.ledger, &[full], max_running, true)
     }
@@ -126,7 +126,7 @@ impl Case {
     ///
     /// # Errors
     /// As [`simulate`].
-    pub fn resized(&self, batch: u32) -> Result<Self> {
+    pub(super) fn resized(&self, batch: u32) -> Result<Self> {
         Self::new(
             &Scenario {
                 batch,
@@ -141,7 +141,7 @@ impl Case {
     ///
     /// # Errors
     /// Internal, if a law is broken under `audit`.
-    pub fn run_full(&self) -> Result<Run> {
+    pub(super) fn run_full(&self) -> Result<Run> {
         let full = full_timeline(&self.scenario)?;
         self.engine(
             &self.prepared,
@@ -194,7 +194,7 @@ impl Case {
 }
 
 /// The requests of a scenario.
-pub fn requests(s: &Scenario) -> Vec<Request> {
+pub(super) fn requests(s: &Scenario) -> Vec<Request> {
     match s.occupancy {
         Occupancy::Lockstep => workload::lockstep(s.batch, s.prompt, s.output),
         Occupancy::Staggered => workload::staggered(s.batch, s.prompt, s.output, s.seed),
@@ -229,12 +229,12 @@ fn timelines(
 }
 
 /// Whether a deployment cannot start at all, and why.
-pub fn cannot_start(error: &Error) -> Option<String> {
+pub(super) fn cannot_start(error: &Error) -> Option<String> {
     (error.cause == Cause::Infeasible).then(|| error.message.clone())
 }
 
 /// The same deployment with one thing changed.
-pub fn with(scenario: &Scenario, change: impl FnOnce(&mut Deployment)) -> Scenario {
+pub(super) fn with(scenario: &Scenario, change: impl FnOnce(&mut Deployment)) -> Scenario {
     let mut out = scenario.clone();
     change(&mut out.deployment);
     out

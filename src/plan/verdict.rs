@@ -1,10 +1,10 @@
 //! Words for the figures: who wins on a card, over all cards, and what would turn it round.
 
 use super::answer::{Alternative, Row, RowVerdict, Verdict};
-use crate::units::text;
+use crate::units::{Bytes, text};
 
 /// The T1 modes.
-pub const TIERED: [&str; 3] = ["stream", "staged", "host-attention"];
+pub(super) const TIERED: [&str; 3] = ["stream", "staged", "host-attention"];
 
 /// Alternatives that keep the model, its formats and the hardware.
 const SAME_FORMAT: [&str; 3] = ["all-in-hbm", "engine", "smaller-batch"];
@@ -30,12 +30,12 @@ fn fastest(row: &Row, keep: impl Fn(&Alternative) -> bool) -> Option<&Alternativ
 }
 
 /// Tokens per second of the best alternative without tiering at the same formats.
-pub fn best_same_format(row: &Row) -> Option<f64> {
+pub(super) fn best_same_format(row: &Row) -> Option<f64> {
     fastest(row, |a| SAME_FORMAT.contains(&a.name.as_str())).map(speed)
 }
 
 /// The verdict of a card.
-pub fn of_row(row: &Row) -> RowVerdict {
+pub(super) fn of_row(row: &Row) -> RowVerdict {
     let name = |a: Option<&Alternative>| a.map(|a| a.name.clone());
     let own = |a: &Alternative| !OTHER_QUESTION.contains(&a.name.as_str());
     let tiered = fastest(row, |a| {
@@ -64,28 +64,26 @@ fn sentence(
     plain: Option<&Alternative>,
     runnable: Option<&Alternative>,
 ) -> String {
-    let mut out = match (tiered, plain) {
+    let short = || text::show_bytes(Bytes(row.shortfall_bytes));
+    let first = match (tiered, plain) {
         (None, Some(p)) => format!("everything fits; tiering moves nothing: {}", rate(p)),
         (Some(t), Some(p)) if pays => format!("tiering pays: {} against {}", rate(t), rate(p)),
         (Some(t), Some(p)) => format!("tiering does not pay: {} against {}", rate(t), rate(p)),
         (Some(t), None) => format!("only tiering runs it: {}", rate(t)),
-        (None, None) => format!(
-            "does not fit, short by {}",
-            text::show_bytes(crate::units::Bytes(row.shortfall_bytes))
-        ),
+        (None, None) => format!("does not fit, short by {}", short()),
     };
-    match runnable {
+    let second = match runnable {
         Some(r) if plain.is_none_or(|p| p.name != r.name) => {
-            out.push_str(&format!("; best that runs today: {}", rate(r)))
+            format!("; best that runs today: {}", rate(r))
         }
-        Some(_) => {}
-        None => out.push_str("; nothing runs it today"),
-    }
-    out
+        Some(_) => String::new(),
+        None => "; nothing runs it today".into(),
+    };
+    first + &second
 }
 
 /// The verdict over all cards.
-pub fn overall(rows: &[Row]) -> Verdict {
+pub(super) fn overall(rows: &[Row]) -> Verdict {
     Verdict {
         sentence: overall_sentence(rows),
         flips_if: rows.iter().flat_map(|r| r.flips_if.clone()).collect(),
@@ -101,20 +99,22 @@ fn overall_sentence(rows: &[Row]) -> String {
         .max_by(|a, b| speed(a.1).total_cmp(&speed(b.1)));
     let (pays, not): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|r| r.verdict.pays);
     let names = |rows: &[&Row]| rows.iter().map(|r| card(r)).collect::<Vec<_>>().join(", ");
-    let mut out = match best {
+    let first = match best {
         Some((r, a)) => format!("Fastest that runs today: {} with {}", card(r), rate(a)),
         None => "No card asked about runs it today".into(),
     };
-    if !pays.is_empty() {
-        out.push_str(&format!(
+    let would = match pays.as_slice() {
+        [] => String::new(),
+        some => format!(
             "; moving KV to the host would pay on {}, but no engine does it today",
-            names(&pays)
-        ));
-    }
-    if !not.is_empty() {
-        out.push_str(&format!("; it would not pay on {}", names(&not)));
-    }
-    out
+            names(some)
+        ),
+    };
+    let not = match not.as_slice() {
+        [] => String::new(),
+        some => format!("; it would not pay on {}", names(some)),
+    };
+    first + &would + &not
 }
 
 /// A card as named in sentences.
@@ -127,7 +127,7 @@ fn card(row: &Row) -> String {
 }
 
 /// Where a mode begins or stops to pay, in words.
-pub fn flip(row: &Row, mode: &str, what: &str, at: f64, now: f64) -> String {
+pub(super) fn flip(row: &Row, mode: &str, what: &str, at: f64, now: f64) -> String {
     let verb = if now >= at {
         "stops paying below"
     } else {

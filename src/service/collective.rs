@@ -1,7 +1,7 @@
 //! All-reduce between GPUs in tensor parallel: `t = fixed + bytes * 2 (n-1)/n / bandwidth`.
 //!
 //! Two a layer (after attention and after the feed-forward). The constants are fits over vLLM's custom all-reduce
-//! (reference comm_allreduce); ring and tree switches are not modelled.
+//! (reference `comm_allreduce`); ring and tree switches are not modelled.
 
 use crate::hardware::Interconnect;
 

@@ -1,6 +1,6 @@
 //! CPU time between two steps that the GPU waits for: scheduling, inputs, sampling, detokenising.
 //!
-//! `G = gap + batch * gap per sequence`, by runtime (VALIDATION: cpu_overheads). Asynchronous scheduling hides part of
+//! `G = gap + batch * gap per sequence`, by runtime (VALIDATION: `cpu_overheads`). Asynchronous scheduling hides part of
 //! it; the runtime's figures are net of that.
 
 use crate::hardware::Runtime;

@@ -23,7 +23,7 @@ pub struct Class {
     pub kv_token: f64,
     /// The same in T2's format.
     pub t2_token: f64,
-    /// Query width on one GPU (heads * head_dim).
+    /// Query width on one GPU (heads * `head_dim`).
     pub width: f64,
     /// Query bytes one sequence sends to the host for one layer (16 bit), one GPU.
     pub query_bytes: f64,

@@ -29,7 +29,10 @@ impl Ps {
     /// The start of the run, or no time at all.
     pub const ZERO: Self = Self(0);
     /// Longer than any run: what a transfer over a link of zero bandwidth takes.
-    pub const NEVER: Self = Self(u64::MAX / 4);
+    pub const NEVER: Self = Self(u64::MAX >> 2);
+
+    /// Where addition and multiplication saturate: far above NEVER, far below overflow.
+    const MOST: u64 = u64::MAX >> 1;
 
     /// From seconds, rounded up; infinite, NaN and over [`Ps::NEVER`] become [`Ps::NEVER`], negative becomes zero.
     #[allow(clippy::cast_possible_truncation)] // bounded by NEVER
@@ -66,7 +69,7 @@ impl Ps {
 impl Add for Ps {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0).min(u64::MAX / 2))
+        Self(self.0.saturating_add(other.0).min(Self::MOST))
     }
 }
 
@@ -86,7 +89,7 @@ impl Sub for Ps {
 impl Mul<u64> for Ps {
     type Output = Self;
     fn mul(self, n: u64) -> Self {
-        Self(self.0.saturating_mul(n).min(u64::MAX / 2))
+        Self(self.0.saturating_mul(n).min(Self::MOST))
     }
 }
 

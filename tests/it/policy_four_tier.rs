@@ -309,8 +309,8 @@ proptest! {
 /// Prompt 2, sinks 1, window 2, interval 4, hbm 1/2. After step 7 the sequence is 0..=9; protected are 0 1 (prompt),
 /// 2 (sink) and 8 9 (window), candidates 3..=7. Every row puts 1/16 on position 3 and 2^-14 on the others, so position 3
 /// ranks best and the others fall with age: 7 (1 row), 6 (2), 5 (3), 4 (4), 3.
-/// n = 5, n_e = trunc(.25 * 5) = 1 -> 7 destroyed; T0 = trunc(.5 * 4) = 2 -> 4 and 3; T1 = 5 and 6.
-/// The decision after step 3 saw 0..=5: candidate 3 alone; n_e = 0, T0 = trunc(.5) = 0 -> 3 in T1: promoted at step 7.
+/// n = 5, `n_e` = trunc(.25 * 5) = 1 -> 7 destroyed; T0 = trunc(.5 * 4) = 2 -> 4 and 3; T1 = 5 and 6.
+/// The decision after step 3 saw 0..=5: candidate 3 alone; `n_e` = 0, T0 = trunc(.5) = 0 -> 3 in T1: promoted at step 7.
 #[test]
 fn a_decision_by_hand() {
     let row = |t: usize| {

@@ -55,7 +55,7 @@ fn the_defaults_are_the_default_question() {
         (Occupancy::Lockstep, &TraceRef::Embedded)
     );
     assert!(
-        s.policy.to_string().starts_with("four-tier:hbm=fit"),
+        s.policy.clone().starts_with("four-tier:hbm=fit"),
         "{}",
         s.policy
     );
@@ -235,7 +235,7 @@ fn a_trace_brings_its_lengths_and_half_in_hbm() {
     let reader = kvplan::trace::find("smol_0_t6_s1").unwrap();
     let s = resolve::scenario(&with(Verb::Simulate, &[("trace", "smol_0_t6_s1")])).unwrap();
     assert_eq!((s.prompt, s.output), (reader.prompt(), reader.rows()));
-    assert!(s.policy.to_string().contains("hbm=0.5"), "{}", s.policy);
+    assert!(s.policy.clone().contains("hbm=0.5"), "{}", s.policy);
     let s = resolve::scenario(&with(
         Verb::Simulate,
         &[
@@ -245,7 +245,7 @@ fn a_trace_brings_its_lengths_and_half_in_hbm() {
         ],
     ))
     .unwrap();
-    assert_eq!((s.output, s.policy.to_string().as_str()), (7, "full"));
+    assert_eq!((s.output, s.policy.clone().as_str()), (7, "full"));
 }
 
 #[test]
