@@ -42,7 +42,7 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
     let plan = crate::plan::plan(&question)?;
     out.detail(&format!("answered in {:.1?}", begun.elapsed()));
     if args.result.format() != Format::Table {
-        plan.notes.iter().for_each(|n| out.note(n));
+        plan.notes.iter().for_each(|n| out.note(n)); // a page shows its own
     }
     let style = Style { color: out.color() };
     out.result(&match args.result.format() {

@@ -42,7 +42,7 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     let outcome = crate::plan::simulate(&scenario)?;
     out.detail(&format!("answered in {:.1?}", begun.elapsed()));
     if args.result.format() != Format::Table {
-        outcome.notes.iter().for_each(|n| out.note(n));
+        outcome.notes.iter().for_each(|n| out.note(n)); // a page shows its own
     }
     let style = Style { color: out.color() };
     out.result(&match args.result.format() {

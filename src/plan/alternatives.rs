@@ -293,22 +293,13 @@ fn flips(s: &Scenario, row: &Row) -> Result<Vec<String>> {
     let mut out = Vec::new();
     let hardware = &s.deployment.hardware;
     if row.shortfall_bytes > 0 {
-        let host = ddr_flip(s, row)?;
-        out.extend(host.map(|at| {
-            verdict::flip(
-                row,
-                "host-attention",
-                "DDR bandwidth",
-                at,
-                hardware.host.ddr_read.get(),
-            )
-        }));
-        let link = row.breakeven_best_bytes_per_s;
+        let (ddr, link) = (&hardware.host.ddr_read, &hardware.link.h2d);
         out.extend(
-            link.map(|at| {
-                verdict::flip(row, "stream", "link bandwidth", at, hardware.link.h2d.get())
-            }),
+            ddr_flip(s, row)?
+                .map(|at| verdict::flip(row, "host-attention", "DDR bandwidth", at, ddr)),
         );
+        let stream = row.breakeven_best_bytes_per_s;
+        out.extend(stream.map(|at| verdict::flip(row, "stream", "link bandwidth", at, link)));
     }
     Ok(out)
 }

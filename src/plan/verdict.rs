@@ -1,5 +1,7 @@
 //! Words for the figures: who wins on a card, over all cards, and what would turn it round.
 
+use crate::hardware::{Quantity, Value};
+
 use super::answer::{Alternative, Row, RowVerdict, Verdict};
 use crate::units::{Bytes, text};
 
@@ -106,15 +108,24 @@ fn overall_sentence(rows: &[Row]) -> String {
     let would = match pays.as_slice() {
         [] => String::new(),
         some => format!(
-            "; moving KV to the host would pay on {}, but no engine does it today",
+            "; at the asked formats, moving KV to the host would pay on {}, but no engine does it today",
             names(some)
         ),
+    };
+    let beaten: Vec<&Row> = pays
+        .iter()
+        .copied()
+        .filter(|r| r.verdict.best.as_deref() == Some("fp8-kv"))
+        .collect();
+    let fp8 = match beaten.as_slice() {
+        [] => String::new(),
+        some => format!(" and fp8 KV is faster still on {}", names(some)),
     };
     let not = match not.as_slice() {
         [] => String::new(),
         some => format!("; it would not pay on {}", names(some)),
     };
-    first + &would + &not
+    [first, would, fp8, not].concat()
 }
 
 /// A card as named in sentences.
@@ -126,17 +137,33 @@ fn card(row: &Row) -> String {
     }
 }
 
-/// Where a mode begins or stops to pay, in words.
-pub(super) fn flip(row: &Row, mode: &str, what: &str, at: f64, now: f64) -> String {
-    let verb = if now >= at {
+/// Where a mode begins or stops to pay, in words, and whether that lies in the range the parameter may have.
+pub(super) fn flip<Q: Quantity>(
+    row: &Row,
+    mode: &str,
+    what: &str,
+    at: f64,
+    used: &Value<Q>,
+) -> String {
+    let verb = if used.get() >= at {
         "stops paying below"
     } else {
         "starts paying above"
     };
+    let likely = if (used.low..=used.high).contains(&at) {
+        "possible"
+    } else {
+        "unlikely"
+    };
+    let range = format!(
+        "{} used, {} to {} stated",
+        text::show_rate(used.get()),
+        text::show_rate(used.low),
+        text::show_rate(used.high)
+    );
     format!(
-        "{}: {mode} {verb} {what} {} ({} used)",
+        "{}: {mode} {verb} {what} {} ({range}: {likely})",
         card(row),
-        text::show_rate(at),
-        text::show_rate(now)
+        text::show_rate(at)
     )
 }
