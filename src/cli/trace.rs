@@ -1,10 +1,10 @@
-//! `kvplan trace`: import, look into, check and export recorded attention.
+//! `kvplan trace`: import, look into, check, export, draw and continue recorded attention.
 //!
 //! A FILE is a path, or the name of a trace in the binary (`kvplan trace info smol_0_t6_s1`). Exit codes: 0 fine;
 //! 1 `verify` found a sound but unfinished file; 2 a path that cannot be read or written; 3 damaged or impossible data.
 
 use crate::error::{Cause, Error, Result};
-use crate::trace::{TraceReader, export, find, half, import, stats, verify};
+use crate::trace::{Rows, TraceReader, export, find, half, import, stats, synth, verify};
 use crate::units::Bytes;
 use crate::units::text::{group, show_bytes};
 use serde_json::{Value, json};
@@ -25,6 +25,8 @@ pub enum TraceCommand {
     Verify(VerifyArgs),
     /// Writes a raw pair: OUT.json and OUT.rows.f16 (and OUT.layers.f16 where there are per-layer rows).
     Export(ExportArgs),
+    /// Draws a trace from a few numbers, or continues a recorded one by its fitted shape.
+    Synth(SynthArgs),
 }
 
 /// Arguments of `trace import`.
@@ -86,6 +88,68 @@ pub struct ExportArgs {
     pub out: PathBuf,
 }
 
+/// Arguments of `trace synth`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SynthArgs {
+    /// Trace to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Random seed: equal seeds give equal rows.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Recorded trace to continue: its rows are kept, drawn ones follow.
+    #[arg(long, value_name = "TRACE", requires = "steps", conflicts_with_all = ["prompt", "rows", "sinks", "recency", "middle", "heavy", "drift", "revisit"])]
+    pub like: Option<String>,
+    /// Rows of the continued trace, recorded ones included.
+    #[arg(long, value_name = "N", requires = "like")]
+    pub steps: Option<u32>,
+    /// Prompt tokens.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub prompt: u32,
+    /// Rows to draw.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub rows: u32,
+    /// Numbers of the shape.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+}
+
+/// The shape of a drawn trace; defaults are those of the shipped `SmolLM2` traces.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct ShapeArgs {
+    /// Share on the first four positions.
+    #[arg(long, value_name = "SHARE", default_value_t = synth::Shape::default().sinks, allow_negative_numbers = true)]
+    pub sinks: f64,
+    /// Share on the latest 128 tokens.
+    #[arg(long, value_name = "SHARE", default_value_t = synth::Shape::default().recency, allow_negative_numbers = true)]
+    pub recency: f64,
+    /// Share on older generated tokens after 1,000 steps; what the three leave goes to the prompt.
+    #[arg(long, value_name = "SHARE", default_value_t = synth::Shape::default().middle, allow_negative_numbers = true)]
+    pub middle: f64,
+    /// Share of the tokens that are heavy hitters, which do not decay.
+    #[arg(long, value_name = "SHARE", default_value_t = synth::Shape::default().heavy, allow_negative_numbers = true)]
+    pub heavy: f64,
+    /// Share of the heavy hitters that cease to be any within 64 steps.
+    #[arg(long, value_name = "SHARE", default_value_t = synth::Shape::default().drift, allow_negative_numbers = true)]
+    pub drift: f64,
+    /// Spread (of logs) with which stretches of text are revisited, from one 64 rows to the next.
+    #[arg(long, value_name = "SPREAD", default_value_t = synth::Shape::default().revisit, allow_negative_numbers = true)]
+    pub revisit: f64,
+}
+
+impl ShapeArgs {
+    fn shape(self) -> synth::Shape {
+        synth::Shape {
+            sinks: self.sinks,
+            recency: self.recency,
+            middle: self.middle,
+            heavy: self.heavy,
+            drift: self.drift,
+            revisit: self.revisit,
+        }
+    }
+}
+
 /// How `info` and `verify` print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TraceFormat {
@@ -106,6 +170,7 @@ pub fn run(command: &TraceCommand, out: &mut dyn Write) -> Result<()> {
         TraceCommand::Head(args) => head(args, out),
         TraceCommand::Verify(args) => run_verify(args, out),
         TraceCommand::Export(args) => run_export(args, out),
+        TraceCommand::Synth(args) => run_synth(args, out),
     }
 }
 
@@ -124,6 +189,34 @@ fn run_export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     export::export(&reader, &args.out)?;
     let rows = group(&reader.rows().to_string());
     line(out, &format!("{}: {rows} rows", args.out.display()))
+}
+
+fn run_synth(args: &SynthArgs, out: &mut dyn Write) -> Result<()> {
+    let (rows, from) = if let (Some(like), Some(steps)) = (&args.like, args.steps) {
+        let reader = find(like)?;
+        (
+            steps,
+            synth::continued(&reader, steps, args.seed, &args.out)?,
+        )
+    } else {
+        synth::fresh(
+            &args.shape.shape(),
+            args.prompt,
+            args.rows,
+            args.seed,
+            &args.out,
+        )?;
+        (args.rows, 0)
+    };
+    line(
+        out,
+        &format!(
+            "{}: {} rows, drawn from row {} on",
+            args.out.display(),
+            count(rows),
+            count(from)
+        ),
+    )
 }
 
 fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<()> {
@@ -153,6 +246,7 @@ fn info_json(reader: &TraceReader, window: u32, mass: Option<stats::MassShares>)
         "prompt": reader.prompt(),
         "rows": reader.rows(),
         "planned_rows": header.planned_rows,
+        "synthetic_from": reader.synthetic_from(),
         "partial": reader.is_partial(),
         "file_bytes": reader.file_bytes(),
         "chunk_rows": header.chunk_rows,
@@ -178,6 +272,13 @@ fn info_table(
     field(out, "shape", shape(reader))?;
     field(out, "prompt", format!("{} tokens", count(reader.prompt())))?;
     field(out, "rows", rows_text(reader))?;
+    if let Some(from) = reader.synthetic_from() {
+        field(
+            out,
+            "synthetic",
+            format!("drawn, not recorded, from row {} on", count(from)),
+        )?;
+    }
     field(out, "file", show_bytes(Bytes(reader.file_bytes())))?;
     let kinds: Vec<&str> = header.sections.iter().map(|s| s.kind.as_str()).collect();
     field(out, "sections", kinds.join(", "))?;

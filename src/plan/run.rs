@@ -72,7 +72,7 @@ pub fn open(trace: &TraceRef) -> Result<Vec<Arc<TraceReader>>> {
         TraceRef::Embedded => Ok(vec![Arc::new(trace::default_trace()?)]),
         TraceRef::Paths(paths) => paths
             .iter()
-            .map(|p| TraceReader::open(p).map(Arc::new))
+            .map(|p| trace::find(&p.to_string_lossy()).map(Arc::new))
             .collect(),
     }
 }

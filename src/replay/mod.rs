@@ -14,6 +14,7 @@
 
 mod extend;
 mod length;
+mod outlook;
 mod pass;
 mod placement;
 pub mod quality;

@@ -17,18 +17,19 @@ pub fn drive(
     limit: u32,
     policies: &mut [Box<dyn Policy>],
 ) -> Result<Vec<Timeline>> {
-    drive_watched(rows, limit, policies, &[], &mut |_, _, _| {})
+    let ended = drive_watched(rows, limit, policies, &[], &mut |_, _, _| {})?;
+    Ok(ended.into_iter().map(|(timeline, _)| timeline).collect())
 }
 
 /// As [`drive`]; also keeps scores by the rules of `extra` and shows them to `watch(step, length, extra scores)` after
-/// every row.
+/// every row, and returns with each timeline the tier of each position at the end.
 pub(super) fn drive_watched(
     rows: &dyn Rows,
     limit: u32,
     policies: &mut [Box<dyn Policy>],
     extra: &[Rule],
     watch: &mut dyn FnMut(u32, u32, &[Score]),
-) -> Result<Vec<Timeline>> {
+) -> Result<Vec<(Timeline, Vec<Tier>)>> {
     let limit = limit.min(rows.rows());
     let totals = column_totals(rows, limit, policies)?;
     let mut scores = Scores::new(rows, extra, totals);
@@ -67,7 +68,11 @@ pub(super) fn drive_watched(
         watch(step, length, &scores.list[..extra.len()]);
         Ok(())
     })?;
-    Ok(sequences.into_iter().map(|s| s.finish(limit)).collect())
+    let ended = |s: Sequence| {
+        let tiers = s.placement.tiers().to_vec();
+        (s.finish(limit), tiers)
+    };
+    Ok(sequences.into_iter().map(ended).collect())
 }
 
 /// Column sums of all rows, if a policy reads the future.

@@ -42,6 +42,11 @@ pub(super) fn policy_in_full(text: &str) -> String {
     crate::policy::parse(text).map_or_else(|_| text.to_string(), |spec| spec.to_string())
 }
 
+/// The files that traces given by path, name or pattern stand for.
+pub(super) fn traces(texts: &[String]) -> Result<Vec<std::path::PathBuf>> {
+    crate::trace::set::expand(texts)
+}
+
 /// Prompt and rows of a trace, by path or by the name of one in the binary.
 pub(super) fn lengths(path: &Path) -> Result<(u32, u32)> {
     let reader = crate::trace::find(&path.to_string_lossy())?;

@@ -22,8 +22,10 @@ mod preamble;
 pub mod reader;
 mod scan;
 pub mod section;
+pub mod set;
 mod source;
 pub mod stats;
+pub mod synth;
 pub mod verify;
 pub mod writer;
 
@@ -43,6 +45,10 @@ pub trait Rows {
     fn rows(&self) -> u32;
     /// Attention each prompt position received during prefill, where recorded.
     fn column_sums(&self) -> Option<&[f32]>;
+    /// First row that was drawn and not recorded, if there is one.
+    fn synthetic_from(&self) -> Option<u32> {
+        None
+    }
     /// Calls `f(t, weights)` for rows `0..limit` in order; `weights` are the binary16 bits of row `t`, P+t+1 of them.
     ///
     /// The slice is lent from a buffer that is reused: no allocation per row.

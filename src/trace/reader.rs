@@ -274,6 +274,11 @@ impl Rows for TraceReader {
         self.header.prompt_column_sums.as_deref()
     }
 
+    fn synthetic_from(&self) -> Option<u32> {
+        let from = self.header.extra.get("synthetic_from")?.as_u64()?;
+        u32::try_from(from).ok().filter(|t| *t < self.rows)
+    }
+
     fn for_each(&self, limit: u32, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()> {
         self.for_each_in(0..limit, f)
     }
