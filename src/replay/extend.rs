@@ -19,6 +19,7 @@ use crate::score::{Rule, Score};
 use crate::timeline::{Interval, Tier, Timeline};
 use crate::trace::Rows;
 use crate::trace::synth::Law;
+use std::sync::Arc;
 
 /// Replays `rows` under `spec` for a deployment of `prompt` and `output` tokens.
 ///
@@ -49,7 +50,7 @@ pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) ->
     timeline.synthetic_from = rows.synthetic_from().filter(|from| *from < recorded);
     if beyond {
         let law = fit.law(rows, &counts)?;
-        extrapolate(&mut timeline, &counts, fit, law.as_ref(), &tiers);
+        extrapolate(&mut timeline, &counts, fit, law.as_deref(), &tiers);
     }
     Ok(timeline)
 }
@@ -189,12 +190,16 @@ impl Fit {
     }
 
     /// The law of the recorded rows, unless nothing ever leaves T0.
-    fn law(&self, rows: &dyn Rows, counts: &Timeline) -> Result<Option<Law>> {
+    fn law(&self, rows: &dyn Rows, counts: &Timeline) -> Result<Option<Arc<Law>>> {
         let leaves = |i: &Interval| i.tokens[1..].iter().any(|n| *n > 0.0);
         if matches!(self.ranking, Ranking::None) || !counts.intervals.iter().any(leaves) {
             return Ok(None);
         }
-        Law::fit(rows, self.recorded).map(Some)
+        let law = match rows.memo() {
+            Some(memo) => memo.law(rows, self.recorded)?,
+            None => Arc::new(Law::fit(rows, self.recorded)?),
+        };
+        Ok(Some(law))
     }
 }
 

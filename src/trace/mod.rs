@@ -45,6 +45,10 @@ pub trait Rows {
     fn rows(&self) -> u32;
     /// Attention each prompt position received during prefill, where recorded.
     fn column_sums(&self) -> Option<&[f32]>;
+    /// Where the law of these rows is remembered, if anywhere.
+    fn memo(&self) -> Option<&synth::Memo> {
+        None
+    }
     /// First row that was drawn and not recorded, if there is one.
     fn synthetic_from(&self) -> Option<u32> {
         None

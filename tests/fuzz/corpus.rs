@@ -1,7 +1,7 @@
 //! Sound inputs to start from, words of each format, and checksums made right.
 
 use crate::trace_make::{flat, npy, padded, small, zip};
-use kvplan::trace::{Header, TraceReader, TraceWriter};
+use kvplan::trace::{Header, TraceWriter};
 
 const PROMPT: u32 = 3;
 const ROWS: u32 = 6;
@@ -180,7 +180,7 @@ fn with_tokens() -> Vec<u8> {
 }
 
 /// Recomputes every checksum that lies where it should.
-pub(crate) fn repair(bytes: &mut Vec<u8>) {
+pub(crate) fn repair(bytes: &mut [u8]) {
     let u32_at = |b: &[u8], at: usize| {
         b.get(at..at + 4)
             .map(|x| u32::from_le_bytes([x[0], x[1], x[2], x[3]]))
@@ -212,12 +212,10 @@ fn put(bytes: &mut [u8], at: usize, range: std::ops::Range<usize>) {
 }
 
 pub(crate) fn npys() -> Vec<Vec<u8>> {
-    // Without a prompt a file of rows one after another is a triangle: 6 rows of 1 to 6 weights, 21 in all.
-    let square = padded(0, ROWS, ROWS, 0.0);
-    vec![
-        npy("<f2", "(21,)", &flat(0, ROWS)),
-        npy("<f4", "(6, 6)", &square),
-    ]
+    // Padded rows tell the prompt by their width: 6 rows of at most 9 positions.
+    let columns = PROMPT + ROWS;
+    let rows = padded(PROMPT, ROWS, columns, 0.0);
+    vec![npy("<f4", &format!("({ROWS}, {columns})"), &rows)]
 }
 
 pub(crate) fn npzs() -> Vec<Vec<u8>> {

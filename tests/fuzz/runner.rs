@@ -115,6 +115,6 @@ fn without_figures(text: &str) -> String {
             }
             !quoted && !c.is_ascii_digit()
         })
-        .take(120)
+        .take(60)
         .collect()
 }

@@ -18,14 +18,17 @@ pub(crate) enum Outcome {
     Refused(String),
 }
 
+/// What to do with an input.
+type Run = dyn Fn(&[u8]) -> Outcome;
+
 pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) corpus: Vec<Vec<u8>>,
     /// Words that mean something in the format.
     pub(crate) words: &'static [&'static str],
     /// Makes checksums right again.
-    pub(crate) repair: Option<fn(&mut Vec<u8>)>,
-    pub(crate) run: Box<dyn Fn(&[u8]) -> Outcome>,
+    pub(crate) repair: Option<fn(&mut [u8])>,
+    pub(crate) run: Box<Run>,
     /// Inputs of a smoke run.
     pub(crate) smoke: u32,
 }
@@ -37,14 +40,16 @@ fn refused(error: &Error) -> Outcome {
 }
 
 pub(crate) fn all() -> Vec<Target> {
-    let dir = Arc::new(tempfile::tempdir().unwrap());
+    // In memory where there is such a place: finished traces are flushed to the disk.
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let dir = Arc::new(dir.unwrap());
     let importer = |ending: &'static str, corpus: Vec<Vec<u8>>, words| {
         let dir = Arc::clone(&dir);
         Target {
             name: ending,
             corpus,
             words,
-            repair: (ending == "kvt").then_some(corpus::repair as fn(&mut Vec<u8>)),
+            repair: (ending == "kvt").then_some(corpus::repair as fn(&mut [u8])),
             run: Box::new(move |input| imported(dir.path(), ending, input)),
             smoke: 400,
         }
@@ -55,7 +60,7 @@ pub(crate) fn all() -> Vec<Target> {
             corpus: corpus::traces(),
             words: corpus::KVT,
             repair: Some(corpus::repair),
-            run: Box::new(|input| read(input)),
+            run: Box::new(read),
             smoke: 4000,
         },
         importer("kvt", corpus::traces(), corpus::KVT),

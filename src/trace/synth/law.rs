@@ -8,9 +8,12 @@
 //! The scaling is what makes the middle's share level off: old tokens add up ever more slowly, at the cost of the rest.
 
 use super::WINDOW;
+use crate::error::Result;
 use crate::stats::{self, Purpose};
+use crate::trace::Rows;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// First positions that are sinks and keep their mass (tokens).
 pub(super) const SINKS: usize = 4;
@@ -120,6 +123,29 @@ impl Law {
             even: even.then_some(0.5),
             order,
         }
+    }
+}
+
+/// Remembers the law of some rows: a plan asks for that of one trace many times.
+#[derive(Debug, Default)]
+pub struct Memo {
+    last: Mutex<Option<(u32, Arc<Law>)>>,
+}
+
+impl Memo {
+    /// The law of the first `limit` of `rows`, which must always be the same rows.
+    ///
+    /// # Errors
+    /// As [`Law::fit`].
+    pub fn law(&self, rows: &dyn Rows, limit: u32) -> Result<Arc<Law>> {
+        // A panic elsewhere cannot have left half a law behind.
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, law)) = last.as_ref().filter(|(n, _)| *n == limit) {
+            return Ok(Arc::clone(law));
+        }
+        let law = Arc::new(Law::fit(rows, limit)?);
+        *last = Some((limit, Arc::clone(&law)));
+        Ok(law)
     }
 }
 

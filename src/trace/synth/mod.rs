@@ -21,7 +21,7 @@ mod trim;
 mod write;
 
 pub use draw::Drawer;
-pub use law::{Dealer, Law, Token};
+pub use law::{Dealer, Law, Memo, Token};
 pub use shape::Shape;
 pub use write::{continued, fresh};
 
