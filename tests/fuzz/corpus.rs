@@ -236,15 +236,37 @@ pub(crate) fn npzs() -> Vec<Vec<u8>> {
 pub(crate) fn tensors() -> Vec<Vec<u8>> {
     let rows = flat(PROMPT, ROWS);
     let header = format!(
-        r#"{{"rows":{{"dtype":"F16","shape":[{FLAT}],"data_offsets":[0,{0}]}},"prompt":{{"dtype":"I64","shape":[],"data_offsets":[{0},{1}]}}}}"#,
-        rows.len(),
-        rows.len() + 8
+        r#"{{"__metadata__":{{"prompt":"{PROMPT}","model":"toy"}},"rows":{{"dtype":"F16","shape":[{FLAT}],"data_offsets":[0,{}]}}}}"#,
+        rows.len()
     );
     let mut out = (header.len() as u64).to_le_bytes().to_vec();
     out.extend(header.as_bytes());
     out.extend(rows);
-    out.extend(u64::from(PROMPT).to_le_bytes());
     vec![out]
+}
+
+/// Arrays of an archive as one input, parted by [`PART`]: what is inside an archive is behind its checksums.
+pub(crate) fn arrays() -> Vec<Vec<u8>> {
+    let rows = npy("<f2", &format!("({FLAT},)"), &flat(PROMPT, ROWS));
+    let prompt = npy("<i8", "()", &u64::from(PROMPT).to_le_bytes());
+    let sums: Vec<u8> = (0..PROMPT).flat_map(|_| 1f32.to_le_bytes()).collect();
+    vec![[&rows, PART, &prompt, PART, &npy("<f4", "(3,)", &sums)].concat()]
+}
+
+const PART: &[u8] = b"\n--part--\n";
+
+/// The archive of such an input.
+pub(crate) fn zipped(input: &[u8]) -> Vec<u8> {
+    let mut parts = Vec::new();
+    let mut rest = input;
+    while let Some(at) = rest.windows(PART.len()).position(|w| w == PART) {
+        parts.push(&rest[..at]);
+        rest = &rest[at + PART.len()..];
+    }
+    parts.push(rest);
+    let names = ["rows.npy", "prompt.npy", "column_sums.npy", "layers.npy"];
+    let files: Vec<(&str, &[u8])> = names.into_iter().zip(parts).collect();
+    zip(&files)
 }
 
 /// A pair as one input: the JSON, a byte 0, the rows.
@@ -285,8 +307,8 @@ pub(crate) fn units() -> Vec<Vec<u8>> {
         "0.5",
         "50%",
         "2 us",
-        "989TFLOPS",
-        "16,384",
+        "989 TFLOP/s",
+        "16Ki",
     ])
 }
 

@@ -51,7 +51,8 @@ impl Mutator {
     pub(crate) fn next(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let at = self.below(corpus.len());
         let mut out = corpus[at].clone();
-        for _ in 0..=self.below(4) {
+        let most = self.below(4) + 1;
+        for _ in 0..=self.below(most) {
             self.change(&mut out, corpus);
         }
         out.truncate(LONGEST);
