@@ -35,6 +35,7 @@ mod trace_hostile;
 mod trace_import;
 mod trace_import_hostile;
 mod trace_make;
+mod trace_set;
 mod trace_shipped;
 mod trace_synth;
 mod trace_verb;

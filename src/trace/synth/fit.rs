@@ -51,8 +51,10 @@ impl Law {
 
 impl Sums {
     fn law(mut self) -> Result<Law> {
-        for (sum, n) in self.kernel.iter_mut().zip(&self.kernel_rows) {
-            *sum /= n.max(1.0);
+        for (age, sum) in self.kernel.iter_mut().enumerate() {
+            // Late rows that have a token of that age.
+            let rows = (self.rows as usize).saturating_sub(self.late.max(age));
+            *sum /= rows.max(1) as f64;
         }
         self.logs = self
             .spans

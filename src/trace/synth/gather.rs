@@ -30,7 +30,6 @@ pub(super) struct Sums {
     /// What each token drew within the window.
     pub(super) young: Vec<f64>,
     pub(super) kernel: Vec<f64>,
-    pub(super) kernel_rows: Vec<f64>,
     pub(super) front: Vec<f64>,
     pub(super) front_rows: f64,
     pub(super) prompt_line: Line,
@@ -53,7 +52,6 @@ impl Sums {
             span: vec![0.0; n],
             young: vec![0.0; n],
             kernel: vec![0.0; WINDOW as usize],
-            kernel_rows: vec![0.0; WINDOW as usize],
             front: vec![0.0; prompt],
             front_rows: 0.0,
             prompt_line: Line::default(),
@@ -78,15 +76,15 @@ impl Sums {
             }
             self.span.fill(0.0);
         }
-        for (age, w) in generated.iter().rev().take(WINDOW as usize).enumerate() {
-            let share = f64::from(*w) * scale;
-            self.young[t - age] += share;
-            if t >= self.late {
-                self.kernel[age] += share;
-                self.kernel_rows[age] += 1.0;
-            }
+        let window = &generated[generated.len().saturating_sub(WINDOW as usize)..];
+        let young = &mut self.young[t + 1 - window.len()..=t];
+        for (sum, w) in young.iter_mut().zip(window) {
+            *sum += f64::from(*w) * scale;
         }
         if t >= self.late {
+            for (sum, w) in self.kernel.iter_mut().zip(window.iter().rev()) {
+                *sum += f64::from(*w) * scale;
+            }
             self.add_front(t, front, scale);
         }
         if t + SPAN as usize >= self.rows as usize {
