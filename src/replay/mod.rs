@@ -19,6 +19,7 @@ mod pass;
 mod placement;
 pub mod quality;
 mod shape;
+mod tail;
 
 pub use extend::extended;
 pub use length::by_length;

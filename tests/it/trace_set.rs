@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kvplan::plan::simulate;
 use kvplan::scenario::settings::Origin;
-use kvplan::scenario::{Settings, TraceRef, Verb, resolve};
+use kvplan::scenario::{Settings, Verb, resolve};
 use kvplan::stats;
 use kvplan::trace::set::expand;
 
