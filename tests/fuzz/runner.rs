@@ -59,10 +59,10 @@ impl<'a> Fuzzer<'a> {
             Outcome::Refused(text) => ("refused", text),
         };
         self.accepted += u64::from(kind == "accepted");
-        if self
-            .seen
-            .insert(format!("{kind} {}", without_figures(&text)))
-            && self.corpus.len() < KEPT
+        if self.corpus.len() < KEPT
+            && self
+                .seen
+                .insert(format!("{kind} {}", without_figures(&text)))
         {
             self.corpus.push(input);
         }
