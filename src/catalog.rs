@@ -22,7 +22,7 @@ use crate::model::{self, Model};
 pub use lint::warnings as hardware_warnings;
 use table::{ARCHITECTURES, Entry, HARDWARE, RUNTIMES};
 
-/// Largest TOML or config.json that is read [bytes].
+/// Largest TOML or config.json that is read (bytes).
 const FILE_LIMIT: u64 = 4 << 20;
 
 /// A shelf of the catalog.

@@ -123,6 +123,9 @@ impl std::error::Error for Error {}
 
 /// The closest of `known` to `given`, if any is close enough to suggest.
 pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if given.len() > 100 {
+        return None; // no name is that long, and comparing is quadratic
+    }
     let given = given.to_lowercase();
     known
         .into_iter()

@@ -11,7 +11,7 @@ use crate::model::Ffn;
 use crate::service::Prepared;
 use crate::units::Bytes;
 
-/// HBM in use at one instant [bytes].
+/// HBM in use at one instant (bytes).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Instant {
     /// KV in T0, spare pages included.
@@ -34,7 +34,7 @@ pub struct Held {
     pub sequences: f64,
     /// Tokens in T0, T1, T2 of layers without a window.
     pub tiers: [f64; 3],
-    /// Tokens each class with a window keeps (index = class; 0 for classes without one).
+    /// Tokens each class with a window keeps (index = class; 0 for classes without one); empty if no class has one.
     pub windowed: Vec<f64>,
 }
 
@@ -103,7 +103,7 @@ impl Ledger {
                     .map(|c| c.kv_token)
                     .fold(0.0, f64::max),
             page: f64::from(d.runtime.page_tokens),
-            depth: f64::from(d.depth).min(prepared.order.len() as f64),
+            depth: f64::from(prepared.staged_layers()),
             t1: d.t1,
             spare_pages: if d.compact == Compact::Retier {
                 1.0
@@ -138,6 +138,7 @@ impl Ledger {
     }
 
     /// KV bytes of the layers with a window, which always stay in HBM.
+    #[inline]
     pub fn windowed_bytes(&self, held: &Held) -> f64 {
         self.windowed
             .iter()
@@ -148,6 +149,7 @@ impl Ledger {
 
     /// HBM in use for KV and staging while `held` is live. `spilled` says that compaction is at work (its spare page a
     /// sequence counts).
+    #[inline]
     pub fn instant(&self, held: &Held, spilled: bool) -> Instant {
         let spare = if spilled {
             self.spare_pages * self.page * held.sequences * self.kv_token
@@ -162,6 +164,7 @@ impl Ledger {
 
     /// Staging that `t1` and `t2` tokens need in HBM during a step: `depth` layers of what streams, T2 at its own size
     /// and dequantised beside it; and the whole buffer of `staged`.
+    #[inline]
     pub fn staging(&self, t1: f64, t2: f64) -> f64 {
         let all = self.kv_token * t1 + self.t2_token * t2;
         if all <= 0.0 {

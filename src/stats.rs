@@ -23,6 +23,8 @@ pub enum Purpose {
     SynthNoise = 4,
     /// Resampling of means.
     Bootstrap = 5,
+    /// What a random policy keeps.
+    Eviction = 8,
 }
 
 /// The stream of `seed` for `purpose`.
@@ -76,18 +78,26 @@ pub fn bootstrap_mean(values: &[f64], resamples: u32, seed: u64) -> Option<Estim
 
 /// Nearest-rank percentile, `share` in 0..=1 (0 gives the least, 1 the greatest); reorders `samples`. None of none.
 pub fn percentile(samples: &mut [f64], share: f64) -> Option<f64> {
-    if samples.is_empty() {
-        return None;
-    }
-    #[allow(clippy::cast_possible_truncation)] // at most the length, by the clamp
-    let rank = (share.clamp(0.0, 1.0) * samples.len() as f64).ceil() as usize;
-    let (_, x, _) = samples.select_nth_unstable_by(rank.max(1) - 1, f64::total_cmp);
-    Some(*x)
+    let at = nearest_rank(samples.len(), share)?;
+    Some(*samples.select_nth_unstable_by(at, f64::total_cmp).1)
+}
+
+/// As [`percentile`], for whole numbers (picoseconds, bytes).
+pub fn percentile_of<T: Copy + Ord>(samples: &mut [T], share: f64) -> Option<T> {
+    let at = nearest_rank(samples.len(), share)?;
+    Some(*samples.select_nth_unstable(at).1)
+}
+
+/// Index of the percentile among `n` sorted samples.
+fn nearest_rank(n: usize, share: f64) -> Option<usize> {
+    #[allow(clippy::cast_possible_truncation)] // at most n, by the clamp
+    let rank = (share.clamp(0.0, 1.0) * n as f64).ceil() as usize;
+    (n > 0).then(|| rank.max(1) - 1)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{bootstrap_mean, mean, percentile};
+    use super::{bootstrap_mean, mean, percentile, percentile_of};
 
     /// Two values 0 and 1: a resampled mean is 0, 1/2 or 1 with 1/4, 1/2, 1/4, so the 5th percentile is 0 and the 95th
     /// is 1. Nine values of which one is 9: the resampled mean is a count over 9, binomial(9, 1/9) by 1: P(0) = (8/9)^9 =
@@ -138,6 +148,9 @@ mod tests {
             assert_eq!(samples.map(f64::to_bits), base.map(f64::to_bits));
         }
         assert!(percentile(&mut [], 0.5).is_none());
+        // ceil(.3*5) = 2: the second.
+        assert_eq!(percentile_of(&mut [50, 15, 40, 20, 35], 0.3), Some(20));
+        assert_eq!(percentile_of::<u8>(&mut [], 0.3), None);
         assert_eq!(mean([1.0, 2.0, 6.0]).to_bits(), 3.0f64.to_bits());
         assert_eq!(mean([]).to_bits(), 0.0f64.to_bits());
     }

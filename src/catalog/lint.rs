@@ -150,7 +150,7 @@ pub fn warnings(h: &Hardware) -> Vec<String> {
     out
 }
 
-/// What the wire of a named link carries each way; for an unknown name, what no host link exceeds [bytes/s].
+/// What the wire of a named link carries each way; for an unknown name, what no host link exceeds (bytes/s).
 fn wire(name: &str) -> f64 {
     let known = [
         ("PCIe 3", 15.8e9),

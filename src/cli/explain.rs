@@ -12,7 +12,7 @@ use crate::report::{Style, explain, table};
 
 use super::out::Out;
 
-/// Largest result that is read [bytes].
+/// Largest result that is read (bytes).
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Arguments of `explain`.
@@ -64,7 +64,7 @@ fn unknown(path: &Path, result: &Value, key: &str) -> Error {
 }
 
 /// A result of kvplan, checked against its schema.
-fn read(path: &Path) -> Result<Value> {
+pub(super) fn read(path: &Path) -> Result<Value> {
     let shown = path.display().to_string();
     let unreadable = |e: std::io::Error| {
         Error::usage(format!("{shown}: {e}")).help("name a result saved with --format json -o FILE")
@@ -78,7 +78,7 @@ fn read(path: &Path) -> Result<Value> {
     if meta.len() > MAX_BYTES {
         return Err(foreign(&shown, "is over 1 GiB"));
     }
-    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let bytes = crate::cli::read_bounded(path, MAX_BYTES).map_err(unreadable)?;
     let text = String::from_utf8(bytes).map_err(|_| foreign(&shown, "is not text"))?;
     let value: Value = serde_json::from_str(&text).map_err(|e| broken(&shown, &text, &e))?;
     let typed = match value.get("schema").and_then(Value::as_str) {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum, ValueHint};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::scenario::keys::{KEYS, Key, Verb};
 use crate::scenario::settings::Origin;
-use crate::scenario::{Settings, file};
+use crate::scenario::{Settings, TraceRef, file};
 
 use super::out::Out;
 
@@ -164,6 +164,21 @@ impl ResultArgs {
             Some("md") => Format::Md,
             _ => Format::Table,
         })
+    }
+
+    /// Refuses to write over a recording that the run reads.
+    ///
+    /// # Errors
+    /// The result file is one of them (exit 2).
+    pub fn keep(&self, trace: &TraceRef) -> Result<()> {
+        match self.out.as_ref().filter(|path| trace.holds(path)) {
+            Some(path) => Err(Error::usage(format!(
+                "{}: the result would replace a recording that the run reads",
+                path.display()
+            ))
+            .help("name another file with -o")),
+            None => Ok(()),
+        }
     }
 
     /// Creates the result file, before the run.

@@ -14,7 +14,9 @@ pub mod list;
 pub mod out;
 pub mod plan;
 pub mod plot;
+pub mod progress;
 pub mod render;
+pub mod rerun;
 pub mod schema;
 pub mod show;
 pub mod simulate;
@@ -77,6 +79,8 @@ enum Command {
     Show(show::ShowArgs),
     /// Prints the formula, the values and the sources behind one figure of a result.
     Explain(explain::ExplainArgs),
+    /// Computes a saved result again from the question it holds.
+    Rerun(rerun::RerunArgs),
     /// Draws tokens per request against tokens/s for one card.
     Plot(Box<plot::PlotArgs>),
     /// Imports, checks and prints recorded attention (.kvt).
@@ -94,12 +98,34 @@ pub enum Answer {
     No,
 }
 
+impl Answer {
+    /// Yes if `yes`.
+    fn of(yes: bool) -> Self {
+        if yes { Self::Yes } else { Self::No }
+    }
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     render::on_panic();
+    threads();
     interrupt::install();
     let outcome = std::panic::catch_unwind(|| start(std::env::args_os()));
     ExitCode::from(outcome.unwrap_or(70))
+}
+
+/// One worker a core at most: more only wait for each other, whatever `RAYON_NUM_THREADS` says.
+fn threads() {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let asked = std::env::var("RAYON_NUM_THREADS")
+        .ok()
+        .and_then(|t| t.parse().ok())
+        .filter(|n| *n > 0);
+    let n = asked.unwrap_or(cores).min(cores);
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(n)
+        .build_global()
+        .ok(); // only the first call counts
 }
 
 fn start(args: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {
@@ -127,7 +153,11 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Show(args) => done(show::run(args, out)),
         Command::Explain(args) => done(explain::run(args, out)),
         Command::Plot(args) => plot::run(args, out),
-        Command::Trace { command } => done(trace::run(command, out)),
+        Command::Rerun(args) => rerun::run(args, out),
+        Command::Trace { command } => {
+            let _watch = progress::watch("working", command.bytes(), out.quiet());
+            done(trace::run(command, out))
+        }
         Command::Schema(args) => done(schema::run(args, out)),
     }
 }
@@ -162,6 +192,16 @@ impl Color {
             Self::Auto => set("CLICOLOR_FORCE") || terminal,
         }
     }
+}
+
+/// A file's bytes, at most `most` of them: a device has no length and no end.
+pub(crate) fn read_bounded(path: &std::path::Path, most: u64) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?
+        .take(most)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// An error of writing the result.

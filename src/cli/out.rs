@@ -20,6 +20,11 @@ enum Sink {
         beside: PathBuf,
         target: PathBuf,
     },
+    /// A pipe or a device, written directly.
+    Special {
+        file: BufWriter<File>,
+        name: String,
+    },
 }
 
 /// Result to stdout or a file, remarks to stderr.
@@ -57,16 +62,39 @@ impl Out {
                     .help("name a file in it"),
             );
         }
+        // A link is followed, so that the file it names is what changes.
+        let target = &std::fs::canonicalize(target).unwrap_or_else(|_| target.to_path_buf());
+        if std::fs::metadata(target).is_ok_and(|m| !m.is_file()) {
+            // A pipe or a device cannot be replaced by a rename.
+            let file = std::fs::OpenOptions::new()
+                .write(true)
+                .open(target)
+                .map_err(|e| write_failed(&shown, &e))?;
+            self.color = false;
+            self.sink = Sink::Special {
+                file: BufWriter::new(file),
+                name: shown,
+            };
+            return Ok(());
+        }
         let beside = beside(target);
         let file = File::create(&beside).map_err(|e| write_failed(&shown, &e))?;
+        if let Ok(old) = std::fs::metadata(target) {
+            file.set_permissions(old.permissions()).ok(); // else the default mode stands
+        }
         interrupt::guard(&beside);
         self.color = false;
         self.sink = Sink::File {
             file: BufWriter::new(file),
             beside,
-            target: target.to_path_buf(),
+            target: target.clone(),
         };
         Ok(())
+    }
+
+    /// Whether remarks are unwanted.
+    pub fn quiet(&self) -> bool {
+        self.quiet
     }
 
     /// Whether the result may carry colour.
@@ -132,6 +160,7 @@ impl Out {
         match &self.sink {
             Sink::Stdout(_) => "stdout".into(),
             Sink::File { target, .. } => target.display().to_string(),
+            Sink::Special { name, .. } => name.clone(),
         }
     }
 }
@@ -149,7 +178,7 @@ impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = match &mut self.sink {
             Sink::Stdout(s) => s.write(bytes),
-            Sink::File { file, .. } => file.write(bytes),
+            Sink::File { file, .. } | Sink::Special { file, .. } => file.write(bytes),
         };
         written.or_else(closed_pipe)
     }
@@ -157,7 +186,7 @@ impl Write for Out {
     fn flush(&mut self) -> std::io::Result<()> {
         let flushed = match &mut self.sink {
             Sink::Stdout(s) => s.flush(),
-            Sink::File { file, .. } => file.flush(),
+            Sink::File { file, .. } | Sink::Special { file, .. } => file.flush(),
         };
         flushed.or_else(closed_pipe)
     }

@@ -9,6 +9,7 @@ use crate::scenario::{print, resolve};
 use super::Answer;
 use super::flags::{Deployment, Format, ResultArgs};
 use super::out::Out;
+use super::progress;
 
 /// Arguments of `plan`.
 #[derive(Clone, Debug, Args)]
@@ -37,9 +38,12 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
         return Ok(Answer::Yes);
     }
     let question = resolve::question(&settings)?;
+    args.result.keep(&question.base.trace)?;
     args.result.open(out)?;
     let begun = std::time::Instant::now();
+    let watch = progress::watch("replaying", question.base.trace.bytes(), out.quiet());
     let plan = crate::plan::plan(&question)?;
+    drop(watch);
     out.detail(&format!("answered in {:.1?}", begun.elapsed()));
     if args.result.format() != Format::Table {
         plan.notes.iter().for_each(|n| out.note(n)); // a page shows its own
@@ -51,10 +55,5 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
         Format::Csv => csv::plan(&plan)?,
         Format::Md => md::plan(&plan),
     })?;
-    let fits = plan
-        .rows
-        .iter()
-        .flat_map(|r| &r.alternatives)
-        .any(|a| a.starts && a.outcome.fits);
-    Ok(if fits { Answer::Yes } else { Answer::No })
+    Ok(Answer::of(plan.runs_somewhere()))
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use crate::error::{Error, Result, did_you_mean};
 use crate::plan::curve;
 use crate::report::plot::{Image, how_far};
-use crate::scenario::resolve;
+use crate::scenario::{print, resolve};
 
 use super::Answer;
 use super::flags::Deployment;
@@ -18,6 +18,9 @@ const KINDS: &[(&str, &str)] = &[(
     "how-far",
     "tokens per request against tokens/s on one card: wall, free zone, T1 modes, the engine as it is",
 )];
+
+/// Settings that the figure varies itself.
+const COMPARED: &[&str] = &["policy", "t1", "occupancy", "trace"];
 
 /// Arguments of `plot`.
 #[derive(Clone, Debug, Args)]
@@ -62,8 +65,18 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
         Error::usage("a figure needs a file").help("add `-o FILE.svg` or `-o FILE.png`")
     })?;
     let image = image(path)?;
-    let settings = args.deployment.settings()?;
+    let mut settings = args.deployment.settings()?;
+    if args.deployment.print_config {
+        resolve::adapt(&mut settings)?;
+        out.result(&print::config(&settings))?;
+        return Ok(Answer::Yes);
+    }
     let scenario = resolve::scenario(&settings)?;
+    for name in COMPARED.iter().filter(|n| settings.asked(n).is_some()) {
+        out.note(&format!(
+            "--{name} is not used: the figure compares the ways to run it"
+        ));
+    }
     out.to_file(path)?;
     let curve = curve::curve(&scenario, scenario.prompt + scenario.output)?;
     out.bytes(&how_far::draw(&curve, image)?)?;

@@ -9,6 +9,7 @@ use crate::scenario::{print, resolve};
 use super::Answer;
 use super::flags::{Deployment, Format, ResultArgs};
 use super::out::Out;
+use super::progress;
 
 /// Arguments of `simulate`.
 #[derive(Clone, Debug, Args)]
@@ -37,9 +38,12 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
         return Ok(Answer::Yes);
     }
     let scenario = resolve::scenario(&settings)?;
+    args.result.keep(&scenario.trace)?;
     args.result.open(out)?;
     let begun = std::time::Instant::now();
+    let watch = progress::watch("replaying", scenario.trace.bytes(), out.quiet());
     let outcome = crate::plan::simulate(&scenario)?;
+    drop(watch);
     out.detail(&format!("answered in {:.1?}", begun.elapsed()));
     if args.result.format() != Format::Table {
         outcome.notes.iter().for_each(|n| out.note(n)); // a page shows its own
@@ -51,9 +55,5 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
         Format::Csv => csv::outcome(&outcome)?,
         Format::Md => md::outcome(&outcome),
     })?;
-    Ok(if outcome.fits {
-        Answer::Yes
-    } else {
-        Answer::No
-    })
+    Ok(Answer::of(outcome.fits))
 }

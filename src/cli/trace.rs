@@ -10,7 +10,7 @@ use crate::units::text::{group, show_bytes};
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Verbs of `trace`.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -27,6 +27,21 @@ pub enum TraceCommand {
     Export(ExportArgs),
     /// Draws a trace from a few numbers, or continues a recorded one by its fitted shape.
     Synth(SynthArgs),
+}
+
+impl TraceCommand {
+    /// Bytes it will read or write, for a progress bar: the size of its file.
+    pub fn bytes(&self) -> u64 {
+        let path = match self {
+            Self::Import(a) => a.file.clone(),
+            Self::Info(a) => PathBuf::from(&a.file),
+            Self::Head(a) => PathBuf::from(&a.file),
+            Self::Verify(a) => PathBuf::from(&a.file),
+            Self::Export(a) => PathBuf::from(&a.file),
+            Self::Synth(a) => return a.bytes(),
+        };
+        std::fs::metadata(path).map_or(0, |m| m.len())
+    }
 }
 
 /// Arguments of `trace import`.
@@ -114,6 +129,14 @@ pub struct SynthArgs {
     pub shape: ShapeArgs,
 }
 
+impl SynthArgs {
+    /// Bytes of the rows it will write, if the prompt is as given.
+    fn bytes(&self) -> u64 {
+        let rows = u64::from(self.steps.unwrap_or(self.rows));
+        rows * (2 * u64::from(self.prompt) + rows + 1)
+    }
+}
+
 /// The shape of a drawn trace; defaults are those of the shipped `SmolLM2` traces.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct ShapeArgs {
@@ -179,9 +202,24 @@ fn run_import(args: &ImportArgs, out: &mut dyn Write) -> Result<()> {
         prompt: args.prompt,
         model: args.model.clone(),
     };
+    check_apart(&args.file, &args.out)?;
     let rows = import::import(&args.file, &options, &args.out)?;
     let rows = group(&rows.to_string());
     line(out, &format!("{}: {rows} rows", args.out.display()))
+}
+
+/// Refuses to write a trace over the one it is made from.
+fn check_apart(from: &Path, to: &Path) -> Result<()> {
+    let same =
+        std::fs::canonicalize(from).is_ok_and(|a| std::fs::canonicalize(to).is_ok_and(|b| a == b));
+    if same {
+        return Err(Error::usage(format!(
+            "{}: the trace would replace what it is made from",
+            to.display()
+        ))
+        .help("name another file with -o"));
+    }
+    Ok(())
 }
 
 fn run_export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
@@ -193,6 +231,7 @@ fn run_export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
 
 fn run_synth(args: &SynthArgs, out: &mut dyn Write) -> Result<()> {
     let (rows, from) = if let (Some(like), Some(steps)) = (&args.like, args.steps) {
+        check_apart(Path::new(like), &args.out)?;
         let reader = find(like)?;
         (
             steps,

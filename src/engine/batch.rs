@@ -7,10 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::deferred::Deferred;
 use super::running::{RunningSet, Totals, charge};
-use super::{Burst, Event, EventQueue, Observer, StepFact, StepTimes, Stepper};
+use super::{Event, EventQueue, Observer, StepFact, StepTimes, Stepper};
 use crate::deploy::{Compact, WriteBack};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::memory::{Held, Instant, Ledger};
 use crate::service::{BatchCost, Prepared};
 use crate::timeline::Timeline;
@@ -73,7 +74,7 @@ pub struct Run {
     pub prefill: Ps,
     /// Prefill again after preemption.
     pub recompute: Ps,
-    /// Mean over requests of decode time over output tokens [s].
+    /// Mean over requests of decode time over output tokens (s).
     pub tpot_mean: f64,
     /// Tokens per second of the last step.
     pub at_end: f64,
@@ -134,13 +135,13 @@ pub struct Sums {
     pub retier: Ps,
     /// CPU gaps.
     pub gap: Ps,
-    /// Attention over HBM [s].
+    /// Attention over HBM (s).
     pub attention_s: f64,
-    /// Linear layers and head [s].
+    /// Linear layers and head (s).
     pub linear_s: f64,
-    /// Norms and launches [s].
+    /// Norms and launches (s).
     pub other_s: f64,
-    /// All-reduce [s].
+    /// All-reduce (s).
     pub collective_s: f64,
 }
 
@@ -152,8 +153,7 @@ pub struct Engine<'a> {
     waiting: VecDeque<(u32, u32, bool)>,
     running: RunningSet,
     held: Held,
-    ring: Vec<Burst>,
-    ring_at: usize,
+    deferred: Deferred,
     idle: bool,
     /// When each job's decoding began; a preempted one keeps its first beginning.
     began: Vec<Option<Ps>>,
@@ -163,8 +163,9 @@ pub struct Engine<'a> {
     out: Run,
 }
 
-/// Longest deferral of a re-tier's costs [steps].
-const RING: usize = 1024;
+/// Most decode steps of a run: twice the longest chain that is simulated, and what keeps a batch of a hundred thousand
+/// on a card that holds one request from filling memory.
+pub const MOST_STEPS: usize = 1 << 25;
 
 impl<'a> Engine<'a> {
     /// An engine with its jobs still to arrive.
@@ -175,7 +176,12 @@ impl<'a> Engine<'a> {
         for job in &setup.jobs {
             check(job, &setup)?;
         }
-        let windowed = vec![0.0; setup.prepared.classes.len()];
+        let classes = &setup.prepared.classes;
+        let windowed = if classes.iter().any(|c| c.window.is_some()) {
+            vec![0.0; classes.len()]
+        } else {
+            Vec::new()
+        };
         Ok(Self {
             stepper: Stepper::new(setup.prepared),
             queue: EventQueue::default(),
@@ -185,8 +191,7 @@ impl<'a> Engine<'a> {
                 windowed,
                 ..Held::default()
             },
-            ring: vec![Burst::default(); RING],
-            ring_at: 0,
+            deferred: Deferred::default(),
             idle: true,
             began: vec![None; setup.jobs.len()],
             wanted: setup.jobs.iter().map(|j| u64::from(j.request.output)).sum(),
@@ -201,7 +206,7 @@ impl<'a> Engine<'a> {
     ///
     /// # Errors
     /// Internal, if `observer` finds a law broken.
-    pub fn run(mut self, observer: &mut dyn Observer) -> Result<Run> {
+    pub fn run<O: Observer + ?Sized>(mut self, observer: &mut O) -> Result<Run> {
         for (i, job) in (0u32..).zip(&self.setup.jobs) {
             self.queue.schedule(job.request.arrival, Event::Arrive(i))?;
         }
@@ -211,16 +216,22 @@ impl<'a> Engine<'a> {
             }
             self.out.events += 1;
         }
-        self.out.tpot_mean = self.tpot_sum / self.finished.max(1) as f64;
+        // In a steady state requests wait for each other's first prefill, which is a figure of its own.
+        let decode: f64 = self.out.steps.iter().map(|s| s.secs()).sum();
+        self.out.tpot_mean = if self.setup.respawn {
+            (decode + self.out.recompute.secs()) / self.out.steps.len().max(1) as f64
+        } else {
+            self.tpot_sum / self.finished.max(1) as f64
+        };
         Ok(self.out)
     }
 
     /// Handles one event; returns what it schedules.
-    fn handle(
+    fn handle<O: Observer + ?Sized>(
         &mut self,
         now: Ps,
         event: Event,
-        observer: &mut dyn Observer,
+        observer: &mut O,
     ) -> Result<Option<(Ps, Event)>> {
         match event {
             Event::Arrive(job) => {
@@ -251,15 +262,22 @@ impl<'a> Engine<'a> {
 
     /// Steps from `start` on until somebody changes; returns the end of the last. Quiet steps need no event of their own:
     /// only an arrival could come between, and it would find nobody admitted before the next change anyway unless the
-    /// batch has room, so with requests still to arrive every step is a turn.
-    fn steps(&mut self, start: Ps, observer: &mut dyn Observer) -> Result<Ps> {
-        let mut end = self.step(start, observer)?;
-        while !self.running.advance() {
-            if !self.queue.is_empty() || self.over() {
+    /// batch has room, so with requests still to arrive every step is a turn. In between T0 only grows, so the last of
+    /// these steps is the one to look at for the peaks.
+    fn steps<O: Observer + ?Sized>(&mut self, start: Ps, observer: &mut O) -> Result<Ps> {
+        let mut end = start;
+        loop {
+            let times = self.step(end, observer)?;
+            end = times.end;
+            let last = self.running.changes() || !self.queue.is_empty() || self.over();
+            if last {
+                self.peaks(times.t1_bytes);
+            }
+            self.running.advance();
+            if last {
                 break;
             }
             self.out.events += 1;
-            end = self.step(end, observer)?;
         }
         self.sync(end);
         Ok(end)
@@ -352,10 +370,12 @@ impl<'a> Engine<'a> {
         start
     }
 
-    /// One step that begins at `start`; returns its end.
-    fn step(&mut self, start: Ps, observer: &mut dyn Observer) -> Result<Ps> {
-        let burst = std::mem::take(&mut self.ring[self.ring_at]);
-        self.ring_at = (self.ring_at + 1) % RING;
+    /// One step that begins at `start`.
+    fn step<O: Observer + ?Sized>(&mut self, start: Ps, observer: &mut O) -> Result<StepTimes> {
+        if self.out.steps.len() >= MOST_STEPS {
+            return Err(too_long(MOST_STEPS as f64));
+        }
+        let burst = self.deferred.next();
         self.running.hold(
             &mut self.held,
             &self.setup.prepared.classes,
@@ -366,23 +386,30 @@ impl<'a> Engine<'a> {
         let times = self
             .stepper
             .step(start, m, &self.held, &burst, totals.spilling);
-        let instant = self.account(&times, &totals);
+        self.out.sums.add(&times, self.stepper.cost());
         let (destroyed, appended) = (totals.tiers[3], totals.length);
+        let instant = self.setup.ledger.instant(&self.held, totals.spilling > 0.0);
+        if observer.watches() {
+            self.peaks(times.t1_bytes);
+        }
         observer.step(&StepFact {
             times: &times,
             held: &self.held,
             destroyed,
             appended,
             instant,
+            peak: self.out.peak.hbm,
+            ddr: self.out.peak.ddr,
         })?;
         self.out.steps.push(times.end - start);
         self.out.tokens += u64::from(m);
         self.out.makespan = times.end;
-        Ok(times.end)
+        Ok(times)
     }
 
-    /// Adds the step to the sums and the peaks.
-    fn account(&mut self, times: &StepTimes, totals: &Totals) -> Instant {
+    /// Adds the step just run to the peaks.
+    fn peaks(&mut self, t1_bytes: f64) {
+        let totals: &Totals = self.running.totals();
         let ledger = self.setup.ledger;
         let instant = ledger.instant(&self.held, totals.spilling > 0.0);
         let peak = &mut self.out.peak;
@@ -402,22 +429,15 @@ impl<'a> Engine<'a> {
             .full
             .max(ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held));
         peak.ddr = peak.ddr.max(ddr);
-        peak.t1 = peak.t1.max(times.t1_bytes);
-        self.out.sums.add(times, self.stepper.cost());
-        instant
+        peak.t1 = peak.t1.max(t1_bytes);
     }
 
     /// Brings everybody up to date at `end`: decisions that now hold, and who is done.
     fn sync(&mut self, end: Ps) {
         let compact = self.setup.prepared.deployment.compact == Compact::Retier;
-        let (ring, ring_at) = (&mut self.ring, self.ring_at);
+        let deferred = &mut self.deferred;
         self.running.sync(&self.setup.jobs, |job, next| {
-            charge(
-                &mut ring[(ring_at + job.phase as usize) % RING],
-                next,
-                job,
-                compact,
-            );
+            charge(deferred.after(job.phase), next, job, compact);
         });
         let m = self.running.len() as f64;
         let done = self.running.take_done(&self.setup.jobs);
@@ -436,6 +456,8 @@ impl<'a> Engine<'a> {
         self.tpot_sum += end.saturating_sub(began).secs() / steps;
         self.finished += 1;
         if self.setup.respawn {
+            // Its successor begins at the prompt.
+            self.setup.jobs[job as usize].request.generated = 0;
             self.waiting.push_back((job, 0, false));
         }
     }
@@ -471,6 +493,18 @@ impl Sums {
     }
 }
 
+/// A run of more steps than can be simulated.
+pub fn too_long(most: f64) -> Error {
+    let steps = crate::units::text::group(&format!("{most:.0}"));
+    Error::new(
+        Cause::Infeasible,
+        format!(
+            "the requests take turns for more than {steps} decode steps, the most that is simulated"
+        ),
+    )
+    .help("a smaller --batch gives the same tokens per second")
+}
+
 /// Refuses a job that could never run.
 fn check(job: &Job, setup: &Setup<'_>) -> Result<()> {
     if job.timeline.steps < job.request.output {
@@ -479,16 +513,11 @@ fn check(job: &Job, setup: &Setup<'_>) -> Result<()> {
             job.timeline.steps, job.request.output
         )));
     }
-    if job.phase as usize >= RING {
-        return Err(Error::usage(format!(
-            "a re-tier phase of {} steps is over the limit of {RING}",
-            job.phase
-        )));
-    }
-    let longest = f64::from(job.request.prompt + job.request.output);
+    let page = setup.prepared.deployment.runtime.page_tokens.max(1);
+    let longest = f64::from((job.request.prompt + job.request.output).next_multiple_of(page));
     if setup.paged && setup.ledger.sequence_bytes(longest) > setup.ledger.pool() {
         return Err(Error::new(
-            crate::error::Cause::Infeasible,
+            Cause::Infeasible,
             "the engine cannot hold one request at its full length",
         ));
     }

@@ -8,14 +8,18 @@
 
 pub mod audit;
 mod batch;
+mod deferred;
 mod event;
+mod layer;
 mod pipeline;
 mod queue;
 mod running;
+mod spill;
 mod step;
 
-pub use batch::{Engine, Job, Peak, Run, Setup};
+pub use batch::{Engine, Job, MOST_STEPS, Peak, Run, Setup, too_long};
 pub use event::Event;
+pub use layer::LayerEvents;
 pub use pipeline::{LayerTimes, Passed, Pipeline};
 pub use queue::EventQueue;
 pub use step::{Burst, StepTimes, Stepper};
@@ -36,6 +40,10 @@ pub struct StepFact<'a> {
     pub appended: f64,
     /// HBM in use for KV and staging.
     pub instant: Instant,
+    /// HBM at its largest so far, this step included.
+    pub peak: Instant,
+    /// Host memory at its largest so far (bytes).
+    pub ddr: f64,
 }
 
 /// Watches a run without touching it.
@@ -45,12 +53,21 @@ pub trait Observer {
     /// # Errors
     /// Internal, if a law is broken: the run stops.
     fn step(&mut self, fact: &StepFact<'_>) -> Result<()>;
+
+    /// Whether it looks at facts at all: peaks are then kept step by step, not stretch by stretch.
+    fn watches(&self) -> bool {
+        true
+    }
 }
 
 /// Watches nothing.
 pub struct Unwatched;
 
 impl Observer for Unwatched {
+    fn watches(&self) -> bool {
+        false
+    }
+
     fn step(&mut self, _: &StepFact<'_>) -> Result<()> {
         Ok(())
     }

@@ -23,7 +23,7 @@ pub(super) struct Running {
     spills: bool,
 }
 
-/// Sums over the running sequences for the coming step [tokens].
+/// Sums over the running sequences for the coming step (tokens).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Totals {
     /// In T0..T3.
@@ -90,19 +90,26 @@ impl RunningSet {
     /// Removes and returns the sequences that are done. Call [`RunningSet::settle`] after.
     pub(super) fn take_done(&mut self, jobs: &[Job]) -> Vec<Running> {
         let over = |r: &Running| r.done >= jobs[r.job as usize].request.output;
+        if !self.list.iter().any(over) {
+            return Vec::new();
+        }
         let (done, going) = std::mem::take(&mut self.list).into_iter().partition(over);
         self.list = going;
         done
     }
 
-    /// Appends one token to every sequence; whether one of them changes now and a sync is due.
-    pub(super) fn advance(&mut self) -> bool {
+    /// Whether one of the sequences changes after the coming step, so that a sync is due.
+    pub(super) fn changes(&self) -> bool {
+        self.since + 1 >= self.quiet
+    }
+
+    /// Appends one token to every sequence.
+    pub(super) fn advance(&mut self) {
         let n = self.list.len() as f64;
         self.totals.tiers[0] += n;
         self.totals.length += n;
         self.totals.copied += self.totals.spilling;
         self.since += 1;
-        self.since >= self.quiet
     }
 
     /// Brings every sequence up to date, telling `moved` of each decision that now holds.

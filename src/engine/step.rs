@@ -7,9 +7,10 @@
 //! new KV is buffered on the GPU, not two. Rival: one formula for the step, which cannot carry the lead.
 
 use super::pipeline::{LayerTimes, Pipeline};
+use super::spill::{Key, Spill};
 use crate::deploy::{Layout, Overlap, T1Mode, WriteBack};
 use crate::memory::Held;
-use crate::service::{BatchCost, Class, Prepared, Traffic, transfer};
+use crate::service::{BatchCost, Prepared, transfer};
 use crate::units::Ps;
 
 /// Moves charged to a step: what re-tiering costs.
@@ -61,10 +62,15 @@ pub struct StepTimes {
 pub struct Stepper<'a> {
     prepared: &'a Prepared,
     cost: BatchCost,
+    /// Batch that `cost`, `gap` and `head` are for; 0 before the first step.
+    sized: u32,
     gap: Ps,
     head: Ps,
     layers: Vec<LayerTimes>,
+    spill: Spill,
     pipeline: Pipeline,
+    /// Whether the step before had transfers: the link's lead cannot reach back before the first of them.
+    streamed: bool,
     down_free: Ps,
     token_bytes: f64,
     merge: f64,
@@ -73,18 +79,17 @@ pub struct Stepper<'a> {
 impl<'a> Stepper<'a> {
     /// A machine at rest.
     pub fn new(prepared: &'a Prepared) -> Self {
-        let depth = prepared
-            .deployment
-            .depth
-            .clamp(1, u32::try_from(prepared.order.len()).unwrap_or(u32::MAX));
         let tiered = prepared.classes.iter().filter(|c| c.window.is_none());
         Self {
             prepared,
             cost: prepared.batch(1),
+            sized: 0,
+            streamed: false,
             gap: Ps::ZERO,
             head: Ps::ZERO,
             layers: vec![LayerTimes::default(); prepared.classes.len()],
-            pipeline: Pipeline::new(depth),
+            spill: Spill::default(),
+            pipeline: Pipeline::new(prepared.staged_layers()),
             down_free: Ps::ZERO,
             token_bytes: tiered.map(|c| c.kv_token * f64::from(c.count)).sum(),
             merge: prepared.deployment.hardware.gpu.kernels.linear_fixed.get(),
@@ -102,14 +107,17 @@ impl<'a> Stepper<'a> {
         written: f64,
     ) -> StepTimes {
         self.size(m);
+        if held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default() {
+            self.streamed = false;
+            return self.plain(begin, held);
+        }
+        self.spill(held, burst, written);
         let mut out = StepTimes {
             begin,
             gap: self.gap,
-            ..StepTimes::default()
+            ..self.spill.times
         };
-        let down = self.write_back(burst, written, &mut out);
         self.layer_times(held, &mut out);
-        self.slow_by_duplex(down, &mut out);
         out.retier = self.retier(burst, &mut out);
         let share = if burst.sequences > 0.0 {
             (burst.sequences / f64::from(m)).min(1.0)
@@ -117,125 +125,88 @@ impl<'a> Stepper<'a> {
             0.0
         };
         match self.prepared.deployment.overlap {
-            Overlap::Serial => self.run_serial(down, &mut out),
-            Overlap::Layer => self.run_overlapped(share, down, &mut out),
+            Overlap::Serial => self.run_serial(&mut out),
+            Overlap::Layer => self.run_overlapped(share, &mut out),
         }
         out
     }
 
+    /// A step that moves nothing: the sum of its kernels. Most steps are such, and the general way gives the same.
+    fn plain(&self, begin: Ps, held: &Held) -> StepTimes {
+        let (mut compute, mut attention_s) = (self.head, 0.0);
+        for (i, class) in self.prepared.classes.iter().enumerate() {
+            let tokens = if class.window.is_some() {
+                held.windowed[i]
+            } else {
+                held.tiers[0]
+            };
+            let attention = self.prepared.attention(class.kv_token * tokens);
+            attention_s += attention * f64::from(class.count);
+            compute += Ps::from_secs(self.cost.fixed[i] + attention) * u64::from(class.count);
+        }
+        let end = begin + self.gap + compute;
+        // A write-back of an earlier step may still be on its way down.
+        let late = self.down_free.saturating_sub(end);
+        StepTimes {
+            begin,
+            end: end + late,
+            compute,
+            exposed: late,
+            gap: self.gap,
+            attention_s,
+            ..StepTimes::default()
+        }
+    }
+
     /// Takes up the costs of a batch of `m`.
     fn size(&mut self, m: u32) {
-        if self.cost.m != m || self.gap == Ps::ZERO {
+        if self.sized != m {
+            self.sized = m;
             self.cost = self.prepared.batch(m);
             self.gap = Ps::from_secs(self.cost.gap);
             self.head = Ps::from_secs(self.cost.head);
         }
     }
 
-    /// Seconds the write-back of this step keeps the downward link busy.
-    fn write_back(&self, burst: &Burst, written: f64, out: &mut StepTimes) -> f64 {
-        if written + burst.demoted <= 0.0 {
-            return 0.0;
-        }
-        let d = &self.prepared.deployment;
-        let layers = self.prepared.order.len() as f64;
-        let page = f64::from(d.runtime.page_tokens);
-        let (tokens, pieces) = match (d.write_back, d.layout) {
-            // A page of new tokens goes down at once: one piece of K and one of V a layer, or one for all layers.
-            (WriteBack::Through, Layout::Layer) => (written, 2.0 * layers * written / page),
-            (WriteBack::Through, Layout::Token) => (written, written / page),
-            (WriteBack::AtDemotion, Layout::Layer) => (burst.demoted, 2.0 * layers * burst.runs),
-            (WriteBack::AtDemotion, Layout::Token) => (burst.demoted, burst.runs),
+    /// Makes ready what does not change while T1, T2 and the writes stay as they are.
+    fn spill(&mut self, held: &Held, burst: &Burst, written: f64) {
+        let key = Key {
+            sequences: held.sequences,
+            host: [held.tiers[1], held.tiers[2]],
+            down: match self.prepared.deployment.write_back {
+                WriteBack::Through => (written, 0.0),
+                WriteBack::AtDemotion => (burst.demoted, burst.runs),
+            },
         };
-        let bytes = tokens * self.token_bytes;
-        out.d2h_bytes += bytes * f64::from(d.gpus);
-        transfer::copy(&d.hardware.link, self.prepared.d2h_rate, bytes, pieces)
-    }
-
-    /// Fills in each class's times and the bytes of the step.
-    fn layer_times(&mut self, held: &Held, out: &mut StepTimes) {
-        let spilled = held.tiers[1] + held.tiers[2] > 0.0;
-        for (i, class) in self.prepared.classes.iter().enumerate() {
-            let traffic = if spilled {
-                traffic(self.prepared, class, held, i)
-            } else {
-                resident(class, held, i)
-            };
-            let attention = self.prepared.attention(traffic.hbm);
-            out.attention_s += attention * f64::from(class.count);
-            let mut times = LayerTimes {
-                compute: Ps::from_secs(self.cost.fixed[i] + attention),
-                transfer: Ps::ZERO,
-            };
-            if spilled {
-                times =
-                    self.spilled_times(class, held, traffic, attention, self.cost.fixed[i], out);
-            }
-            self.layers[i] = times;
-        }
-    }
-
-    /// Times of a layer whose tokens lie partly on the host.
-    fn spilled_times(
-        &self,
-        class: &Class,
-        held: &Held,
-        traffic: Traffic,
-        attention: f64,
-        fixed: f64,
-        out: &mut StepTimes,
-    ) -> LayerTimes {
-        let d = &self.prepared.deployment;
-        let (count, gpus) = (f64::from(class.count), f64::from(d.gpus));
-        let mut wait = 0.0;
-        if traffic.host > 0.0 {
-            let (m, tokens) = (held.sequences, held.tiers[1] + held.tiers[2]);
-            let host = self.prepared.host_attention(class, m, traffic.host, tokens);
-            wait = (host - attention).max(0.0) + self.merge;
-            out.exposed_host += Ps::from_secs(wait * count);
-            out.h2d_busy += Ps::from_secs(count * m * class.output_bytes / self.prepared.h2d_rate);
-            out.h2d_bytes += count * gpus * m * class.output_bytes;
-            out.d2h_bytes += count * gpus * m * class.query_bytes;
-        }
-        let pieces = pieces(self.prepared, held);
-        let x = transfer::copy(
-            &d.hardware.link,
-            self.prepared.h2d_rate,
-            traffic.link,
-            pieces,
-        );
-        out.h2d_bytes += traffic.link * count * gpus;
-        out.t1_bytes += (traffic.link + traffic.host) * count * gpus;
-        LayerTimes {
-            compute: Ps::from_secs(fixed + attention + wait),
-            transfer: Ps::from_secs(x),
-        }
-    }
-
-    /// Stretches the transfers by what the write-back takes from the link.
-    fn slow_by_duplex(&mut self, down: f64, out: &mut StepTimes) {
-        if out.t1_bytes <= 0.0 {
+        if self.spill.key == Some(key) {
             return;
         }
-        let classes = &self.prepared.classes;
-        let up: Ps = classes
-            .iter()
-            .zip(&self.layers)
-            .map(|(c, l)| l.transfer * u64::from(c.count))
-            .sum();
-        if down > 0.0 && up > Ps::ZERO {
-            let factor = 1.0
-                + transfer::duplex_delay(&self.prepared.deployment.hardware.link, up.secs(), down)
-                    / up.secs();
-            for l in &mut self.layers {
-                l.transfer = Ps::from_secs(l.transfer.secs() * factor);
-            }
+        let (spill, transfers) = Spill::of(self.prepared, key, self.token_bytes);
+        self.spill = spill;
+        for (layer, transfer) in self.layers.iter_mut().zip(transfers) {
+            layer.transfer = transfer;
         }
-        out.h2d_busy += classes
-            .iter()
-            .zip(&self.layers)
-            .map(|(c, l)| l.transfer * u64::from(c.count))
-            .sum();
+    }
+
+    /// Fills in each class's compute.
+    fn layer_times(&mut self, held: &Held, out: &mut StepTimes) {
+        for (i, class) in self.prepared.classes.iter().enumerate() {
+            let spilled = &self.spill.classes[i];
+            let hbm = if class.window.is_some() {
+                class.kv_token * held.windowed[i]
+            } else {
+                class.kv_token * held.tiers[0] + spilled.staged + spilled.moved
+            };
+            let attention = self.prepared.attention(hbm);
+            let count = f64::from(class.count);
+            out.attention_s += attention * count;
+            let mut wait = 0.0;
+            if let Some(host) = spilled.host {
+                wait = (host - attention).max(0.0) + self.merge;
+                out.exposed_host += Ps::from_secs(wait * count);
+            }
+            self.layers[i].compute = Ps::from_secs(self.cost.fixed[i] + attention + wait);
+        }
     }
 
     /// Time of the moves and the packing before this step. Where T1 streams, a promoted token comes with the stream and is
@@ -262,7 +233,7 @@ impl<'a> Stepper<'a> {
         Ps::from_secs(copy + self.prepared.hbm_copy(packed * self.token_bytes))
     }
 
-    fn run_serial(&mut self, down: f64, out: &mut StepTimes) {
+    fn run_serial(&mut self, out: &mut StepTimes) {
         let classes = &self.prepared.classes;
         let head = self.head;
         out.compute = head
@@ -271,16 +242,29 @@ impl<'a> Stepper<'a> {
                 .zip(&self.layers)
                 .map(|(c, l)| l.compute * u64::from(c.count))
                 .sum();
-        out.exposed = out.h2d_busy + Ps::from_secs(down);
+        // What the host sends back in its attention is part of the wait for it, inside compute.
+        let up: Ps = classes
+            .iter()
+            .zip(&self.layers)
+            .map(|(c, l)| l.transfer * u64::from(c.count))
+            .sum();
+        out.exposed = up + self.spill.down;
         out.end = out.begin + out.gap + out.retier + out.exposed + out.compute;
     }
 
-    fn run_overlapped(&mut self, drained: f64, down: f64, out: &mut StepTimes) {
-        self.pipeline.drain(drained, out.begin + out.retier);
+    fn run_overlapped(&mut self, drained: f64, out: &mut StepTimes) {
+        let streams = self.layers.iter().any(|l| l.transfer > Ps::ZERO);
+        let lost = if streams && !self.streamed {
+            1.0
+        } else {
+            drained
+        };
+        self.streamed = streams;
+        self.pipeline.drain(lost, out.begin + out.retier);
         let start = out.begin + out.gap + out.retier;
-        let passed = if out.h2d_busy > Ps::ZERO {
+        let passed = if streams {
             self.pipeline
-                .pass(start, &self.prepared.order, &self.layers)
+                .pass_runs(start, &self.prepared.runs, &self.layers)
         } else {
             Pipeline::pass_still(
                 start,
@@ -295,87 +279,11 @@ impl<'a> Stepper<'a> {
         out.compute = passed.compute + head;
         out.exposed = passed.waited + late;
         out.end = end + late;
-        self.down_free = self.down_free.max(out.end) + Ps::from_secs(down);
+        self.down_free = self.down_free.max(out.end) + self.spill.down;
     }
 
     /// Costs of the batch as last used, for the breakdown.
     pub fn cost(&self) -> &BatchCost {
         &self.cost
-    }
-}
-
-/// Contiguous pieces of one layer's T1 copy.
-fn pieces(prepared: &Prepared, held: &Held) -> f64 {
-    match prepared.deployment.layout {
-        Layout::Layer => 2.0 * held.sequences,
-        Layout::Token => 2.0 * (held.tiers[1] + held.tiers[2]),
-    }
-}
-
-/// What a step moves for one class while every token is in HBM.
-fn resident(class: &Class, held: &Held, index: usize) -> Traffic {
-    let tokens = if class.window.is_some() {
-        held.windowed[index]
-    } else {
-        held.tiers[0]
-    };
-    Traffic {
-        hbm: class.kv_token * tokens,
-        ..Traffic::default()
-    }
-}
-
-/// What a step moves for one class, by T1 mode (DESIGN 5.1). Streamed T1 is written into HBM and read again; streamed
-/// T2 is also dequantised (read, and written at full size).
-fn traffic(prepared: &Prepared, class: &Class, held: &Held, index: usize) -> Traffic {
-    let [t0, t1, t2] = held.tiers;
-    if class.window.is_some() {
-        return Traffic {
-            hbm: class.kv_token * held.windowed[index],
-            ..Traffic::default()
-        };
-    }
-    let (full, half) = (class.kv_token, class.t2_token);
-    let host = full * t1 + half * t2;
-    match prepared.deployment.t1 {
-        T1Mode::HostAttention => Traffic {
-            hbm: full * t0,
-            link: 0.0,
-            host,
-        },
-        T1Mode::Stream => streamed(class, t0, t1, t2, 1.0),
-        T1Mode::Staged(buffer) => {
-            let d = &prepared.deployment;
-            let layers = prepared
-                .classes
-                .iter()
-                .filter(|c| c.window.is_none())
-                .map(|c| f64::from(c.count))
-                .sum::<f64>();
-            let room = buffer.map_or(f64::INFINITY, |b| b.as_f64() / f64::from(d.gpus) / layers);
-            streamed(
-                class,
-                t0,
-                t1,
-                t2,
-                if host > 0.0 {
-                    (1.0 - room / host).max(0.0)
-                } else {
-                    0.0
-                },
-            )
-        }
-    }
-}
-
-/// Traffic when `share` of T1 and T2 streams and the rest lies staged in HBM.
-fn streamed(class: &Class, t0: f64, t1: f64, t2: f64, share: f64) -> Traffic {
-    let (full, half) = (class.kv_token, class.t2_token);
-    let resident = full * t0 + (1.0 - share) * (full * t1 + (half + 2.0 * full) * t2);
-    let moved = share * (2.0 * full * t1 + 2.0 * (half + full) * t2);
-    Traffic {
-        hbm: resident + moved,
-        link: share * (full * t1 + half * t2),
-        host: 0.0,
     }
 }

@@ -4,6 +4,8 @@
 //! question and the seed, never argv, paths, jobs, dates or wall-clock timings: equal questions give equal bytes.
 //! Values that do not exist (no throughput when nothing fits) are `null`, never 0.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::Source;
@@ -46,6 +48,9 @@ pub struct Outcome {
     pub occupancy: String,
     /// Random seed.
     pub seed: u64,
+    /// Every setting as resolved, by the names of the flags; absent inside a plan, whose question has them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scenario: BTreeMap<String, String>,
     /// Whether it fits in HBM and host memory.
     pub fits: bool,
     /// HBM missing, over all GPUs; 0 if it fits.
@@ -235,7 +240,7 @@ pub struct TraceUse {
     pub synthetic_share: f64,
 }
 
-/// Where the mean decode step goes [s].
+/// Where the mean decode step goes (s).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StepParts {
     /// Linear layers and head.

@@ -7,19 +7,17 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::answer::{Alternative, Row, RowVerdict, Staggered};
+use super::recordings::Recordings;
 use super::run::{Case, Ran, cannot_start, with};
 use super::ways::{self, How, Way};
 use super::{outcome, quick, verdict};
 use crate::deploy::T1Mode;
-use crate::engine::Run;
+use crate::engine::{MOST_STEPS, Run, too_long};
 use crate::error::Result;
 use crate::hardware::Hardware;
 use crate::scenario::{Occupancy, Scenario};
 use crate::service::Prepared;
-use crate::trace::TraceReader;
 use crate::units::Bytes;
-
-type Traces = [Arc<TraceReader>];
 
 /// Everything in an HBM of unlimited size, for one set of formats and GPUs.
 struct Base {
@@ -34,8 +32,9 @@ impl Base {
             policy: "full".into(),
             ..scenario.clone()
         };
-        let case = Case::new(&at(&full, Occupancy::Lockstep), &[])?;
-        let staggered = Case::new(&at(&full, Occupancy::Staggered), &[])?.run_full()?;
+        let none = Recordings::default();
+        let case = Case::new(&at(&full, Occupancy::Lockstep), &none)?;
+        let staggered = Case::new(&at(&full, Occupancy::Staggered), &none)?.run_full()?;
         Ok(Self {
             lockstep: Arc::new(case.run_full()?),
             staggered: Arc::new(staggered),
@@ -68,7 +67,7 @@ fn at(s: &Scenario, occupancy: Occupancy) -> Scenario {
 ///
 /// # Errors
 /// As `simulate`.
-pub(super) fn row(scenario: &Scenario, traces: &Traces) -> Result<Row> {
+pub(super) fn row(scenario: &Scenario, traces: &Recordings) -> Result<Row> {
     let base = Base::of(scenario)?;
     let ways = ways::all(scenario);
     let alternatives: Result<Vec<_>> = ways
@@ -126,7 +125,7 @@ struct Went {
 }
 
 /// Runs one way, in lockstep and staggered.
-fn alternative(way: &Way, traces: &Traces, base: &Base) -> Result<Alternative> {
+fn alternative(way: &Way, traces: &Recordings, base: &Base) -> Result<Alternative> {
     let own = if base.serves(&way.scenario) {
         None
     } else {
@@ -164,7 +163,7 @@ fn short_by(out: &crate::metrics::Outcome) -> String {
 }
 
 /// Runs a way under one occupancy.
-fn go(way: &Way, traces: &Traces, base: &Base, occupancy: Occupancy) -> Result<Went> {
+fn go(way: &Way, traces: &Recordings, base: &Base, occupancy: Occupancy) -> Result<Went> {
     let case = Case::new(&at(&way.scenario, occupancy), traces)?;
     let full = Arc::clone(base.run(occupancy));
     let batch = case.scenario.batch;
@@ -181,7 +180,10 @@ fn go(way: &Way, traces: &Traces, base: &Base, occupancy: Occupancy) -> Result<W
             ));
         }
         How::Largest => (rounds(&case, largest(&case)), largest(&case), None),
-        How::Paged if !whole => (case.run_paged(batch), batch, None),
+        How::Paged if !whole && case.scenario.deployment.runtime.preempts => {
+            (case.run_paged(batch), batch, None)
+        }
+        How::Paged if !whole => (rounds(&case, largest(&case)), largest(&case), None),
         _ => return Ok(same(case, full, None)),
     };
     match run {
@@ -264,6 +266,10 @@ fn rounds(case: &Case, most: u32) -> Result<Run> {
     if case.scenario.occupancy == Occupancy::Staggered {
         return Ok(first);
     }
+    let steps = first.steps.len() as u64 * u64::from(batch.div_ceil(most));
+    if steps > MOST_STEPS as u64 {
+        return Err(too_long(MOST_STEPS as f64));
+    }
     let mut all = first.clone();
     for _ in 1..batch / most {
         all.then(&first);
@@ -316,7 +322,7 @@ fn threshold(
     };
     let case = Case::new(
         &with(&at(&ways::tiering(s), Occupancy::Lockstep), |d| d.t1 = t1),
-        &[],
+        &Recordings::default(),
     )?;
     if !case.timelines[0].spills() {
         return Ok(None);

@@ -26,6 +26,14 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
+impl Plan {
+    /// Whether anything runs on any card: the answer is no otherwise (exit 1).
+    pub fn runs_somewhere(&self) -> bool {
+        let mut ways = self.rows.iter().flat_map(|r| &r.alternatives);
+        ways.any(|a| a.starts && a.outcome.fits)
+    }
+}
+
 /// One setting of the question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Setting {

@@ -74,11 +74,12 @@ pub(super) fn peak_bytes(ledger: &Ledger, timeline: &Timeline, requests: &[Reque
     };
     let together = requests.iter().all(|r| r == first);
     let ends = interval_ends(timeline);
+    let mut moment = Moment::new(ledger, timeline);
     if together {
         let n = requests.len() as f64;
         return ends
             .iter()
-            .map(|e| instant(ledger, timeline, &[(*e, n)]))
+            .map(|e| moment.bytes([(*e, n)].into_iter()))
             .fold(0.0, f64::max);
     }
     let span = timeline
@@ -88,16 +89,12 @@ pub(super) fn peak_bytes(ledger: &Ledger, timeline: &Timeline, requests: &[Reque
     (0..timeline.steps)
         .step_by(span as usize)
         .map(|s| {
-            let parts: Vec<_> = requests
-                .iter()
-                .map(|r| {
-                    (
-                        end_after(&ends, (r.generated + s) % timeline.steps, span),
-                        1.0,
-                    )
-                })
-                .collect();
-            instant(ledger, timeline, &parts)
+            let step = |r: &Request| (r.generated + s) % timeline.steps;
+            moment.bytes(
+                requests
+                    .iter()
+                    .map(|r| (end_after(&ends, step(r), span), 1.0)),
+            )
         })
         .fold(0.0, f64::max)
 }
@@ -121,21 +118,42 @@ fn end_after(ends: &[(u32, [f64; 4])], step: u32, span: u32) -> (u32, [f64; 4]) 
     ends[at]
 }
 
-/// HBM for KV and staging with each part's tokens, so many times.
-fn instant(ledger: &Ledger, timeline: &Timeline, parts: &[((u32, [f64; 4]), f64)]) -> f64 {
-    let mut held = Held {
-        windowed: vec![0.0; ledger.windowed.len()],
-        ..Held::default()
-    };
-    for ((last, tokens), n) in parts {
-        held.sequences += n;
-        for (sum, t) in held.tiers.iter_mut().zip(tokens) {
-            *sum += n * t;
-        }
-        for (sum, class) in held.windowed.iter_mut().zip(&ledger.windowed) {
-            let length = f64::from(timeline.prompt) + f64::from(*last) + 1.0;
-            *sum += class.map_or(0.0, |(_, w)| n * length.min(f64::from(w)));
+/// One moment of a run after another, priced with the same buffers.
+struct Moment<'a> {
+    ledger: &'a Ledger,
+    prompt: f64,
+    spills: bool,
+    held: Held,
+}
+
+impl<'a> Moment<'a> {
+    fn new(ledger: &'a Ledger, timeline: &Timeline) -> Self {
+        Self {
+            ledger,
+            prompt: f64::from(timeline.prompt),
+            spills: timeline.spills(),
+            held: Held {
+                windowed: vec![0.0; ledger.windowed.len()],
+                ..Held::default()
+            },
         }
     }
-    ledger.instant(&held, timeline.spills()).total()
+
+    /// HBM for KV and staging with each part's tokens, so many times.
+    fn bytes(&mut self, parts: impl Iterator<Item = ((u32, [f64; 4]), f64)>) -> f64 {
+        let held = &mut self.held;
+        (held.sequences, held.tiers) = (0.0, [0.0; 3]);
+        held.windowed.fill(0.0);
+        for ((last, tokens), n) in parts {
+            held.sequences += n;
+            for (sum, t) in held.tiers.iter_mut().zip(tokens) {
+                *sum += n * t;
+            }
+            for (sum, class) in held.windowed.iter_mut().zip(&self.ledger.windowed) {
+                let length = self.prompt + f64::from(last) + 1.0;
+                *sum += class.map_or(0.0, |(_, w)| n * length.min(f64::from(w)));
+            }
+        }
+        self.ledger.instant(held, self.spills).total()
+    }
 }

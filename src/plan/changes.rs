@@ -8,6 +8,7 @@ use crate::scenario::Scenario;
 use crate::units::text::show_bytes;
 
 use super::budget::peak_bytes;
+use super::recordings::Recordings;
 use super::run::{Case, requests, with};
 
 /// How many are named.
@@ -80,7 +81,7 @@ pub(super) fn divides(s: &Scenario, gpus: u32) -> bool {
 
 /// The peak in words, if a scenario fits in HBM.
 fn fits(s: &Scenario) -> Result<Option<String>> {
-    let case = Case::new(s, &[])?;
+    let case = Case::new(s, &Recordings::default())?;
     let ledger = &case.ledger;
     let need = peak_bytes(ledger, &case.timelines[0], &requests(s));
     let fixed = ledger.weights + ledger.activation + ledger.reserve;

@@ -13,6 +13,7 @@ mod changes;
 pub mod curve;
 mod outcome;
 mod quick;
+mod recordings;
 mod run;
 mod verdict;
 mod ways;
@@ -20,18 +21,20 @@ mod ways;
 use rayon::prelude::*;
 
 pub use answer::Plan;
-pub use run::{open, simulate};
+pub use run::simulate;
 
 use crate::error::Result;
 use crate::scenario::{Card, Question};
 use answer::{PLAN_SCHEMA, Row, Setting};
+use recordings::Recordings;
 
 /// Answers a question on all its cards.
 ///
 /// # Errors
 /// As [`simulate`]; an alternative that cannot start is a row that says so, not an error.
 pub fn plan(question: &Question) -> Result<Plan> {
-    let traces = open(&question.base.trace)?;
+    run::check_size(&question.base, true)?;
+    let traces = Recordings::open(&question.base.trace)?;
     let rows: Vec<Row> = question
         .cards
         .par_iter()

@@ -10,7 +10,7 @@ use crate::replay::Quality as Mass;
 use crate::scenario::Occupancy;
 use crate::stats;
 use crate::timeline::Timeline;
-use crate::units::Bytes;
+use crate::units::{Bytes, Ps};
 
 use super::run::{Case, Ran};
 
@@ -39,6 +39,7 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
         overlap: overlap_word(case).into(),
         occupancy: s.occupancy.word().into(),
         seed: s.seed,
+        scenario: std::collections::BTreeMap::new(),
         fits,
         shortfall_bytes: shortfall,
         changes: Vec::new(),
@@ -166,13 +167,12 @@ fn throughput(_prompt: u32, run: &Run, full: &Run) -> Throughput {
     }
 }
 
-/// 99th percentile over the steps of a run [s].
+/// 99th percentile over the steps of a run (s).
 pub(super) fn p99(run: &Run) -> Option<f64> {
-    let mut steps: Vec<f64> = run.steps.iter().map(|s| s.secs()).collect();
-    stats::percentile(&mut steps, 0.99)
+    stats::percentile_of(&mut run.steps.clone(), 0.99).map(Ps::secs)
 }
 
-/// Mean step of the run with everything in HBM [s].
+/// Mean step of the run with everything in HBM (s).
 pub(super) fn full_step(full: &Run) -> f64 {
     decode(full) / full.steps.len().max(1) as f64
 }
@@ -429,7 +429,7 @@ pub(super) fn assumptions(case: &Case) -> Vec<Assumption> {
             high: d.memory_fraction,
             unit: "share".into(),
             source: crate::hardware::Source::Assumed,
-            reference: "set by --memory-fraction".into(),
+            reference: "--memory-fraction; 0.95 unless given, where vLLM itself takes 0.90".into(),
         },
     ];
     if case.timelines.iter().any(|t| t.spills()) {
@@ -473,6 +473,14 @@ fn notes(case: &Case, memory: &Memory) -> Vec<String> {
         ));
     }
     out.extend(crate::catalog::hardware_warnings(&s.deployment.hardware));
+    if case.timelines.iter().any(|t| t.spills()) {
+        out.push("part of the KV of running requests lies in host memory: no released engine attends to it there".into());
+    }
+    if s.deployment.compact == crate::deploy::Compact::None
+        && case.timelines.iter().any(|t| t.spills())
+    {
+        out.push("compact none: the HBM peak counts tokens, as if pages were packed; whole pages free far less (hbm_saved_moved_whole_pages_bytes, where rows were replayed)".into());
+    }
     let least = case.spec.least_hbm_tokens(s.prompt);
     if case.timelines.iter().any(|t| t.spills()) && 2 * s.prompt > s.prompt + s.output {
         out.push(format!(

@@ -88,3 +88,47 @@ pub(super) fn crossing(low: f64, high: f64, target: f64, f: impl Fn(f64) -> f64)
     }
     Some((low * high).sqrt())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::recordings::Recordings;
+    use crate::plan::run::Case;
+    use crate::scenario::settings::Origin;
+    use crate::scenario::{Settings, Verb, resolve};
+
+    /// Tokens per second by the shortcut and over the whole run.
+    fn both(flags: &str) -> (f64, f64) {
+        let mut settings = Settings::defaults(Verb::Simulate);
+        let words: Vec<&str> = flags.split_whitespace().collect();
+        for pair in words.chunks(2) {
+            settings
+                .set(pair[0], &[pair[1].to_string()], Origin::Flag)
+                .unwrap();
+        }
+        let case = Case::new(
+            &resolve::scenario(&settings).unwrap(),
+            &Recordings::default(),
+        )
+        .unwrap();
+        let run = case.run().unwrap();
+        let whole = run.tokens as f64 / run.makespan.saturating_sub(run.prefill).secs();
+        let short = tokens_per_second(&case.prepared, &case.timelines[0], case.scenario.batch);
+        (short, whole)
+    }
+
+    #[test]
+    fn the_shortcut_is_within_a_percent_of_the_whole_run() {
+        for card in ["h100-sxm", "gh200", "rtx-pro-6000"] {
+            for t1 in ["stream", "host-attention"] {
+                let (short, whole) = both(&format!("hardware {card} t1 {t1} output 6000"));
+                assert!(
+                    (short / whole - 1.0).abs() < 0.01,
+                    "{card} {t1}: {short} against {whole}"
+                );
+            }
+        }
+        let (short, whole) = both("hardware h100-sxm policy four-tier:hbm=0.2 output 3000");
+        assert!((short / whole - 1.0).abs() < 0.01, "{short} {whole}");
+    }
+}

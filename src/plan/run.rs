@@ -14,12 +14,13 @@ use crate::memory::Ledger;
 use crate::metrics::Outcome;
 use crate::policy::{self, PolicySpec};
 use crate::replay;
-use crate::scenario::{Occupancy, Phase, Scenario, TraceRef};
+use crate::scenario::{Occupancy, Phase, Scenario};
 use crate::service::Prepared;
 use crate::timeline::Timeline;
-use crate::trace::{self, TraceReader};
+use crate::trace::TraceReader;
 use crate::workload::{self, Request};
 
+use super::recordings::Recordings;
 use super::{budget, changes, outcome};
 
 /// A scenario made ready: laws, ledger, budget, traces.
@@ -46,35 +47,51 @@ pub(super) struct Ran {
     pub full: Arc<Run>,
 }
 
+/// Most decode steps of requests that take turns: a few seconds of simulation.
+const MOST_TURNS: f64 = 4e6;
+
+/// Most requests whose phases are followed one by one.
+const MOST_REQUESTS: u32 = 4096;
+
+/// Longest output of a question that is run many times over.
+const MOST_OUTPUT: u32 = 1 << 20;
+
+/// Refuses what would take minutes: many requests at phases of their own, or very long outputs run many times over.
+pub(super) fn check_size(s: &Scenario, many: bool) -> Result<()> {
+    if many && (s.batch > MOST_REQUESTS || s.output > MOST_OUTPUT) {
+        let text = |n: u32| crate::units::text::group(&n.to_string());
+        return Err(Error::usage(format!(
+            "batch {} and output {} are too much to follow request by request: at most {} and {}",
+            text(s.batch),
+            text(s.output),
+            text(MOST_REQUESTS),
+            text(MOST_OUTPUT)
+        ))
+        .help("`kvplan simulate` with --occupancy lockstep takes more"));
+    }
+    Ok(())
+}
+
 /// Simulates one deployment.
 ///
 /// # Errors
 /// Usage (names, settings), data (a damaged trace), internal (a broken law under `audit`).
 pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
-    let traces = open(&scenario.trace)?;
+    check_size(scenario, scenario.occupancy == Occupancy::Staggered)?;
+    let traces = Recordings::open(&scenario.trace)?;
     let case = Case::new(scenario, &traces)?;
     let full = Arc::new(case.run_full()?);
     let run = Arc::new(case.run()?);
     let mut out = outcome::build(&case, &Ran { run, full });
+    out.scenario = scenario
+        .asked
+        .iter()
+        .map(|a| (a.name.to_string(), a.value.clone()))
+        .collect();
     if !out.fits {
         out.changes = changes::that_fit(&case)?;
     }
     Ok(out)
-}
-
-/// Opens the recordings a scenario names.
-///
-/// # Errors
-/// Data or usage, naming the file.
-pub fn open(trace: &TraceRef) -> Result<Vec<Arc<TraceReader>>> {
-    match trace {
-        TraceRef::None => Ok(Vec::new()),
-        TraceRef::Embedded => Ok(vec![Arc::new(trace::default_trace()?)]),
-        TraceRef::Paths(paths) => paths
-            .iter()
-            .map(|p| trace::find(&p.to_string_lossy()).map(Arc::new))
-            .collect(),
-    }
 }
 
 impl Case {
@@ -82,20 +99,20 @@ impl Case {
     ///
     /// # Errors
     /// As [`simulate`].
-    pub(super) fn new(scenario: &Scenario, traces: &[Arc<TraceReader>]) -> Result<Self> {
+    pub(super) fn new(scenario: &Scenario, traces: &Recordings) -> Result<Self> {
         let mut scenario = scenario.clone();
         scenario.deployment = scenario.deployment.with_kernels();
         let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
         let prepared = Prepared::new(&scenario.deployment);
         let ledger = Ledger::new(&prepared);
-        let timelines = timelines(&scenario, &spec, traces)?;
+        let timelines = traces.timelines(&spec, scenario.prompt, scenario.output)?;
         Ok(Self {
             scenario,
             prepared,
             ledger,
             spec,
             timelines,
-            traces: traces.to_vec(),
+            traces: traces.readers().to_vec(),
         })
     }
 
@@ -113,11 +130,29 @@ impl Case {
         )
     }
 
+    /// Refuses what would take turns for too long to simulate, before it runs: requests at their full length that the
+    /// pool holds together, times their output.
+    fn check_turns(&self, max_running: u32) -> Result<()> {
+        let s = &self.scenario;
+        let each = self
+            .ledger
+            .sequence_bytes(f64::from(s.prompt) + f64::from(s.output));
+        let together =
+            (self.ledger.pool() / each.max(1.0)).clamp(1.0, f64::from(max_running.max(1)));
+        let steps = f64::from(s.batch) / together * f64::from(s.output);
+        if steps > MOST_TURNS {
+            Err(crate::engine::too_long(MOST_TURNS))
+        } else {
+            Ok(())
+        }
+    }
+
     /// Runs the engine as it is: everything in HBM, paged, at most `max_running` together.
     ///
     /// # Errors
     /// Infeasible, if not even one request fits.
     pub(super) fn run_paged(&self, max_running: u32) -> Result<Run> {
+        self.check_turns(max_running)?;
         let full = full_timeline(&self.scenario)?;
         self.engine(&self.prepared, &self.ledger, &[full], max_running, true)
     }
@@ -133,7 +168,7 @@ impl Case {
                 policy: "full".into(),
                 ..self.scenario.clone()
             },
-            &[],
+            &Recordings::default(),
         )
     }
 
@@ -186,7 +221,7 @@ impl Case {
             respawn,
         })?;
         if s.audit {
-            engine.run(&mut Audit::default())
+            engine.run(&mut Audit::new(prepared))
         } else {
             engine.run(&mut Unwatched)
         }
@@ -207,25 +242,6 @@ fn full_timeline(s: &Scenario) -> Result<Arc<Timeline>> {
         s.prompt,
         s.output,
     )?))
-}
-
-fn timelines(
-    s: &Scenario,
-    spec: &PolicySpec,
-    traces: &[Arc<TraceReader>],
-) -> Result<Vec<Arc<Timeline>>> {
-    let replayed = match traces {
-        [] => vec![replay::by_length(spec, s.prompt, s.output)?],
-        some => some
-            .iter()
-            .map(|t| replay::extended(t.as_ref(), spec, s.prompt, s.output))
-            .collect::<Result<_>>()?,
-    };
-    let never_moves = spec.never_moves(s.prompt);
-    Ok(replayed
-        .into_iter()
-        .map(|t| Arc::new(Timeline { never_moves, ..t }))
-        .collect())
 }
 
 /// Whether a deployment cannot start at all, and why.

@@ -5,6 +5,9 @@ use crate::hardware::{Quantity, Value};
 use super::answer::{Alternative, Row, RowVerdict, Verdict};
 use crate::units::{Bytes, text};
 
+/// A lead below this ratio lies within the expected error even where everything stays in HBM.
+const CLOSE: f64 = 1.15;
+
 /// The T1 modes.
 pub(super) const TIERED: [&str; 3] = ["stream", "staged", "host-attention"];
 
@@ -31,6 +34,13 @@ fn fastest(row: &Row, keep: impl Fn(&Alternative) -> bool) -> Option<&Alternativ
         .max_by(|a, b| speed(a).total_cmp(&speed(b)))
 }
 
+/// Whether an alternative keeps tokens on the host, and destroys none: one that does is never ranked with those that
+/// do not.
+fn moves(a: &Alternative) -> bool {
+    let t = &a.outcome.tiers;
+    t.t1.tokens_end + t.t2.tokens_end > 0.0 && t.t3.tokens_end <= 0.0
+}
+
 /// Tokens per second of the best alternative without tiering at the same formats.
 pub(super) fn best_same_format(row: &Row) -> Option<f64> {
     fastest(row, |a| SAME_FORMAT.contains(&a.name.as_str())).map(speed)
@@ -40,9 +50,7 @@ pub(super) fn best_same_format(row: &Row) -> Option<f64> {
 pub(super) fn of_row(row: &Row) -> RowVerdict {
     let name = |a: Option<&Alternative>| a.map(|a| a.name.clone());
     let own = |a: &Alternative| !OTHER_QUESTION.contains(&a.name.as_str());
-    let tiered = fastest(row, |a| {
-        TIERED.contains(&a.name.as_str()) && a.outcome.tiers.t1.tokens_end > 0.0
-    });
+    let tiered = fastest(row, |a| TIERED.contains(&a.name.as_str()) && moves(a));
     let plain = fastest(row, |a| SAME_FORMAT.contains(&a.name.as_str()));
     let best = fastest(row, own);
     let runnable = fastest(row, |a| own(a) && !a.runs_in.is_empty());
@@ -69,6 +77,13 @@ fn sentence(
     let short = || text::show_bytes(Bytes(row.shortfall_bytes));
     let first = match (tiered, plain) {
         (None, Some(p)) => format!("everything fits; tiering moves nothing: {}", rate(p)),
+        (Some(t), Some(p)) if pays && speed(t) < CLOSE * speed(p) => {
+            format!(
+                "tiering would pay by less than these figures can tell: {} against {}",
+                rate(t),
+                rate(p)
+            )
+        }
         (Some(t), Some(p)) if pays => format!("tiering pays: {} against {}", rate(t), rate(p)),
         (Some(t), Some(p)) => format!("tiering does not pay: {} against {}", rate(t), rate(p)),
         (Some(t), None) => format!("only tiering runs it: {}", rate(t)),
@@ -123,6 +138,9 @@ fn overall_sentence(rows: &[Row]) -> String {
     };
     let not = match not.as_slice() {
         [] => String::new(),
+        some if pays.is_empty() => {
+            format!("; moving KV to the host would not pay on {}", names(some))
+        }
         some => format!("; it would not pay on {}", names(some)),
     };
     [first, would, fp8, not].concat()

@@ -52,19 +52,29 @@ pub(super) fn all(s: &Scenario) -> Vec<Way> {
             "engine",
             full.clone(),
             How::Paged,
-            Some("preempts the latest request when KV runs out, recomputes it later"),
+            Some(if s.deployment.runtime.preempts {
+                "preempts the latest request when KV runs out, recomputes it later"
+            } else {
+                "waits: admits a request only when its whole output fits"
+            }),
         ),
         way("smaller-batch", full.clone(), How::Largest, None),
     ];
     if s.deployment.kv == KvFormat::Fp16 {
+        // llama.cpp's 8-bit cache is q8_0.
+        let eight = if by_llama_cpp(s) {
+            KvFormat::Q8_0
+        } else {
+            KvFormat::Fp8
+        };
         out.push(way(
             "fp8-kv",
-            with(&full, |d| d.kv = KvFormat::Fp8),
+            with(&full, |d| d.kv = eight),
             How::Paged,
             None,
         ));
     }
-    if s.deployment.weights.bits(MatrixKind::Ffn) > 4 {
+    if s.deployment.weights.bits(MatrixKind::Ffn) > 4 && !by_llama_cpp(s) {
         let four = with(&full, |d| d.weights = WeightFormat::Int4);
         out.push(way(
             "int4-weights",
@@ -139,7 +149,7 @@ pub(super) fn label(way: &Way, out: &Outcome) -> String {
         "all-in-hbm" => "all in HBM".into(),
         "engine" => format!("engine as it is{preempts}"),
         "smaller-batch" => format!("batch {}", out.batch),
-        "fp8-kv" => format!("fp8 KV{preempts}"),
+        "fp8-kv" => format!("{} KV{preempts}", out.kv),
         "int4-weights" => format!("int4 weights{preempts}"),
         "twice-the-gpus" => format!("{} GPUs{preempts}", out.gpus),
         "host-attention" => "host attention".into(),
@@ -147,11 +157,38 @@ pub(super) fn label(way: &Way, out: &Outcome) -> String {
     }
 }
 
-/// Software that runs it today, with the command.
+/// Whether llama.cpp is what runs these formats.
+fn by_llama_cpp(s: &Scenario) -> bool {
+    let own = matches!(
+        s.deployment.weights,
+        WeightFormat::Gguf(_) | WeightFormat::File(_)
+    );
+    own || s.deployment.runtime.id == "llama.cpp"
+}
+
+/// Software that runs it today, with the command; none where the formats or the way have none.
 pub(super) fn runs_in(way: &Way, out: &Outcome) -> Vec<RunsIn> {
     if way.how == How::Static && way.name != "all-in-hbm" {
         return Vec::new();
     }
+    let known = match (
+        by_llama_cpp(&way.scenario),
+        way.scenario.deployment.runtime.id.as_str(),
+    ) {
+        (true, _) => llama_cpp(way, out),
+        (false, "vllm" | "ideal") => Some(("vLLM", vllm(way, out))),
+        _ => None,
+    };
+    known
+        .map(|(software, command)| RunsIn {
+            software: software.into(),
+            command,
+        })
+        .into_iter()
+        .collect()
+}
+
+fn vllm(way: &Way, out: &Outcome) -> String {
     let s = &way.scenario;
     let mut command = format!(
         "vllm serve {} --max-num-seqs {} --max-model-len {} --gpu-memory-utilization {}",
@@ -164,6 +201,10 @@ pub(super) fn runs_in(way: &Way, out: &Outcome) -> Vec<RunsIn> {
         (
             s.deployment.weights == WeightFormat::Fp8,
             " --quantization fp8".to_string(),
+        ),
+        (
+            s.deployment.weights == WeightFormat::Int8,
+            " --quantization compressed-tensors".to_string(),
         ),
         (
             s.deployment.weights == WeightFormat::Int4,
@@ -179,8 +220,28 @@ pub(super) fn runs_in(way: &Way, out: &Outcome) -> Vec<RunsIn> {
         ),
     ];
     command.extend(flags.into_iter().filter(|f| f.0).map(|f| f.1));
-    vec![RunsIn {
-        software: "vLLM".into(),
-        command,
-    }]
+    command
+}
+
+/// `-c` is the context of all slots together; a bf16 model must be converted to GGUF first.
+fn llama_cpp(way: &Way, out: &Outcome) -> Option<(&'static str, String)> {
+    let s = &way.scenario;
+    let kv = match s.deployment.kv {
+        KvFormat::Fp16 => String::new(),
+        KvFormat::Q8_0 => " -fa on -ctk q8_0 -ctv q8_0".into(),
+        KvFormat::Q4_0 => " -fa on -ctk q4_0 -ctv q4_0".into(),
+        KvFormat::Fp8 | KvFormat::Int8 => return None,
+    };
+    let file = match &s.deployment.weights {
+        WeightFormat::File(_) => s.deployment.weights.to_string(),
+        other => format!("{}-{}.gguf", s.deployment.model.name, other),
+    };
+    let context = u64::from(out.batch) * s.tokens();
+    Some((
+        "llama.cpp",
+        format!(
+            "llama-server -m {file} -ngl 99 -np {} -c {context}{kv}",
+            out.batch
+        ),
+    ))
 }

@@ -1,6 +1,20 @@
 //! Everything stays in HBM: the reference that every other policy is measured against.
 
-use super::{Card, Lanes, Moves, Needs, Policy, View};
+use super::{Card, Lanes, Moves, Needs, Policy, Settings, View};
+
+/// No parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Params;
+
+impl Settings for Params {
+    fn keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn set(&mut self, key: &str, _value: &str) -> Result<(), String> {
+        Err(format!("`{key}` is no parameter"))
+    }
+}
 
 /// The full cache.
 #[derive(Debug)]
@@ -11,7 +25,9 @@ pub struct Full {
 impl Full {
     /// The policy; it has no parameters.
     pub fn new() -> Self {
-        Self { card: card() }
+        Self {
+            card: card(&Params),
+        }
     }
 }
 
@@ -21,8 +37,13 @@ impl Default for Full {
     }
 }
 
+/// A fresh policy.
+pub(super) fn build(_params: Params) -> Box<dyn Policy> {
+    Box::new(Full::new())
+}
+
 /// How it explains itself.
-pub fn card() -> Card {
+pub fn card(_params: &Params) -> Card {
     Card {
         name: "full",
         summary: "every token stays in HBM",
@@ -32,6 +53,7 @@ pub fn card() -> Card {
         oracle: false,
         destroys: false,
         counts_by_length: true,
+        stand_in: None,
         source: "the reference",
     }
 }

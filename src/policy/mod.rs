@@ -8,11 +8,22 @@
 //! A policy that ranks by a score of `crate::score` names its rule and finds the score in the [`View`]: whoever runs the
 //! policy keeps one score a rule, so that many settings share it. Any other policy keeps its own state from `observe`.
 
+mod attend;
 pub mod four_tier;
 pub mod full;
+pub mod h2o;
+mod lane;
+pub mod lru;
 pub mod oracle;
+pub mod r_kv;
+pub mod raas;
+pub mod random;
+mod rank;
 pub mod registry;
+pub mod snap_kv;
+pub mod stream_evict;
 pub mod streaming_llm;
+pub mod tova;
 
 pub use registry::{PolicySpec, cards, names, parse};
 
@@ -31,17 +42,32 @@ pub enum Lanes {
 }
 
 /// What a policy needs of a trace to run exactly.
-#[allow(clippy::struct_excessive_bools)] // four independent sections of a trace
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Mean rows (every trace has them).
     pub mean: bool,
     /// Rows of each layer.
     pub layers: bool,
-    /// Rows of each head.
-    pub heads: bool,
-    /// Keys and last-query windows.
-    pub keys: bool,
+    /// Keys, and the queries of every step and of the latest prompt positions, this many of them (all if there are
+    /// fewer): with those, the rows of each head follow (tokens).
+    pub prompt_queries: Option<u32>,
+}
+
+impl Needs {
+    /// What a trace must carry, in words.
+    pub fn words(&self) -> String {
+        match self.prompt_queries {
+            Some(u32::MAX) => {
+                "keys, and queries of every position (sections `keys` and `queries`)".into()
+            }
+            Some(n) => format!(
+                "keys, and queries from {n} before the end of the prompt on (sections `keys` and `queries`)"
+            ),
+            None if self.layers => "per-layer rows (section `layers`)".into(),
+            None if self.mean => "mean rows (every trace has them)".into(),
+            None => "nothing but lengths".into(),
+        }
+    }
 }
 
 /// One parameter as resolved.
@@ -74,8 +100,36 @@ pub struct Card {
     pub destroys: bool,
     /// Whether its token counts follow from the lengths alone.
     pub counts_by_length: bool,
+    /// The approximation to ask for where a trace lacks what it needs.
+    pub stand_in: Option<&'static str>,
     /// Paper section or file the rule is from.
     pub source: &'static str,
+}
+
+/// Parameters of a policy: set from text, checked, and the counts that follow from them.
+pub trait Settings: Copy {
+    /// Keys in the order they are shown.
+    fn keys(&self) -> &'static [&'static str];
+
+    /// Sets one of the [`Settings::keys`] from text.
+    ///
+    /// # Errors
+    /// A sentence: the value cannot be used.
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String>;
+
+    /// Checks that parameters agree with each other.
+    ///
+    /// # Errors
+    /// A sentence naming both keys.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Tokens left of `live` after the decision that follows the step which made the sequence `length` long, for
+    /// policies that only destroy (tokens).
+    fn live_after(&self, _prompt: u32, _length: u32, live: u32) -> u32 {
+        live
+    }
 }
 
 /// The attention of one lane at one step, over live positions only.
@@ -89,17 +143,29 @@ pub struct Row<'a> {
     pub keys: Option<Keys<'a>>,
 }
 
-/// Keys of the live positions and the last queries of a KV head, for policies that look at them.
+impl Row<'_> {
+    /// Length of the sequence, the step's own token included (tokens).
+    pub fn length(&self) -> u32 {
+        match self.positions {
+            Some(positions) => positions.last().map_or(0, |p| p + 1),
+            None => u32::try_from(self.weights.len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Keys and queries of one KV head, for policies that look at them.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<'a> {
     /// Width of a head.
     pub head_dim: usize,
-    /// One key a live position, rotated.
-    pub keys: &'a [f32],
-    /// Last queries of the head's group, oldest first.
-    pub queries: &'a [f32],
     /// Query heads in the group.
     pub group: usize,
+    /// One key a position ever appended, after rotation: `[position][dim]`.
+    pub keys: &'a [f32],
+    /// Position of the first query.
+    pub first_query: u32,
+    /// Queries from that position to the step's own: `[position][head of the group][dim]`.
+    pub queries: &'a [f32],
 }
 
 /// What a policy may look at when it decides: the placement of one lane after step `step`.
@@ -130,6 +196,11 @@ impl Moves {
     /// The moves asked for.
     pub fn as_slice(&self) -> &[(u32, Tier)] {
         &self.list
+    }
+
+    /// Appends the moves of another decision.
+    pub fn append(&mut self, other: &mut Self) {
+        self.list.append(&mut other.list);
     }
 
     /// Forgets them, keeping the memory.

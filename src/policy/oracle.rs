@@ -30,13 +30,18 @@ impl Oracle {
     }
 }
 
+/// A fresh policy.
+pub(super) fn build(params: Params) -> Box<dyn Policy> {
+    Box::new(Oracle::new(params))
+}
+
 /// How it explains itself.
 pub fn card(params: &Params) -> Card {
     let mut card = four_tier::card(params);
     card.params.retain(|p| p.key != "score");
     Card {
         name: "oracle",
-        summary: "four-tier's budgets filled by future attention: a ceiling, not a policy",
+        summary: "four-tier's budgets filled by future attention: a ceiling",
         oracle: true,
         source: "this program",
         ..card

@@ -6,25 +6,81 @@
 
 use std::fmt;
 
-use super::four_tier::{self, FourTier, Hbm};
-use super::full::{self, Full};
-use super::oracle::{self, Oracle};
-use super::streaming_llm::{self, StreamingLlm};
-use super::{Card, Param, Policy};
+use super::four_tier::{self, Hbm};
+use super::{
+    Card, Param, Policy, Settings, full, h2o, lru, oracle, r_kv, raas, random, snap_kv,
+    stream_evict, streaming_llm, tova,
+};
 use crate::error::{Error, Result, did_you_mean};
 use crate::units::text;
 
-/// A policy with its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
-    /// Everything in HBM.
-    Full,
-    /// The published method.
-    FourTier(four_tier::Params),
-    /// First and latest tokens.
-    StreamingLlm(streaming_llm::Params),
-    /// Four-tier's budgets, filled by the future.
-    Oracle(four_tier::Params),
+/// One line a policy: variant, name, file, type of its parameters, defaults.
+macro_rules! policies {
+    ($($kind:ident $name:literal $file:ident($params:ty) $start:expr;)*) => {
+        /// A policy with its parameters.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum Kind {
+            $(#[doc = concat!("`", $name, "`")] $kind($params),)*
+        }
+
+        const NAMES: &[&str] = &[$($name),*];
+
+        fn default_of(name: &str) -> Option<Kind> {
+            match name {
+                $($name => Some(Kind::$kind($start)),)*
+                _ => None,
+            }
+        }
+
+        impl Kind {
+            fn name(&self) -> &'static str {
+                match self { $(Self::$kind(_) => $name,)* }
+            }
+
+            fn card(&self) -> Card {
+                match self { $(Self::$kind(p) => $file::card(p),)* }
+            }
+
+            fn build(&self) -> Box<dyn Policy> {
+                match self { $(Self::$kind(p) => $file::build(*p),)* }
+            }
+
+            fn keys(&self) -> &'static [&'static str] {
+                match self { $(Self::$kind(p) => p.keys(),)* }
+            }
+
+            fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), String> {
+                match self { $(Self::$kind(p) => p.set(key, value),)* }
+            }
+
+            fn check(&self) -> std::result::Result<(), String> {
+                match self { $(Self::$kind(p) => p.check(),)* }
+            }
+
+            fn live_after(&self, prompt: u32, length: u32, live: u32) -> u32 {
+                match self { $(Self::$kind(p) => p.live_after(prompt, length, live),)* }
+            }
+        }
+    };
+}
+
+policies! {
+    Full "full" full(full::Params) full::Params;
+    FourTier "four-tier" four_tier(four_tier::Params) four_tier::Params::default();
+    StreamEvict "stream-evict" stream_evict(stream_evict::Params) stream_evict::Params::default();
+    StreamingLlm "streaming-llm" streaming_llm(streaming_llm::Params) streaming_llm::Params::default();
+    H2o "h2o" h2o(h2o::Params) h2o::Params::new(false);
+    H2oMean "h2o-mean" h2o(h2o::Params) h2o::Params::new(true);
+    Tova "tova" tova(tova::Params) tova::Params::new(false);
+    TovaMean "tova-mean" tova(tova::Params) tova::Params::new(true);
+    RKv "r-kv" r_kv(r_kv::Params) r_kv::Params::new(false);
+    RKvImportance "r-kv-importance" r_kv(r_kv::Params) r_kv::Params::new(true);
+    SnapKv "snap-kv" snap_kv(snap_kv::Params) snap_kv::Params::new(false);
+    SnapKvMean "snap-kv-mean" snap_kv(snap_kv::Params) snap_kv::Params::new(true);
+    Raas "raas" raas(raas::Params) raas::Params::default();
+    Lru "lru" lru(lru::Params) lru::Params::default();
+    Random "random" random(random::Params) random::Params::default();
+    Oracle "oracle" oracle(four_tier::Params) four_tier::Params::default();
 }
 
 /// Which policy, with every parameter resolved.
@@ -32,8 +88,6 @@ pub enum Kind {
 pub struct PolicySpec {
     kind: Kind,
 }
-
-const NAMES: &[&str] = &["full", "four-tier", "streaming-llm", "oracle"];
 
 /// Names of all policies.
 pub fn names() -> &'static [&'static str] {
@@ -47,16 +101,6 @@ pub fn cards() -> Vec<Card> {
         .filter_map(|name| default_of(name))
         .map(|kind| PolicySpec { kind }.card())
         .collect()
-}
-
-fn default_of(name: &str) -> Option<Kind> {
-    Some(match name {
-        "full" => Kind::Full,
-        "four-tier" => Kind::FourTier(four_tier::Params::default()),
-        "streaming-llm" => Kind::StreamingLlm(streaming_llm::Params::default()),
-        "oracle" => Kind::Oracle(four_tier::Params::default()),
-        _ => return None,
-    })
 }
 
 /// Parses `NAME[:key=value,...]`.
@@ -121,6 +165,14 @@ pub(super) fn tokens_at_least(value: &str, least: u32) -> std::result::Result<u3
     Ok(n)
 }
 
+/// A share over 0, up to 1.
+pub(super) fn positive_share(value: &str) -> std::result::Result<f64, String> {
+    match text::share(value)? {
+        share if share > 0.0 => Ok(share),
+        _ => Err(format!("`{value}` leaves nothing: a share over 0, up to 1")),
+    }
+}
+
 impl PolicySpec {
     /// Four-tier with these parameters.
     ///
@@ -141,12 +193,7 @@ impl PolicySpec {
 
     /// Name in the registry.
     pub fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::Full => "full",
-            Kind::FourTier(_) => "four-tier",
-            Kind::StreamingLlm(_) => "streaming-llm",
-            Kind::Oracle(_) => "oracle",
-        }
+        self.kind.name()
     }
 
     /// Every parameter as resolved.
@@ -156,12 +203,7 @@ impl PolicySpec {
 
     /// How the policy explains itself.
     pub fn card(&self) -> Card {
-        match &self.kind {
-            Kind::Full => full::card(),
-            Kind::FourTier(p) => four_tier::card(p),
-            Kind::StreamingLlm(p) => streaming_llm::card(p),
-            Kind::Oracle(p) => oracle::card(p),
-        }
+        self.kind.card()
     }
 
     /// T0 budget, for policies that have one.
@@ -184,30 +226,47 @@ impl PolicySpec {
     /// Whether the whole prompt always stays in T0, so that a longer prompt only adds T0 tokens.
     pub fn protects_prompt(&self) -> bool {
         match self.kind {
-            Kind::Full => true,
+            Kind::Full(_) | Kind::StreamEvict(_) | Kind::Raas(_) => true,
             Kind::FourTier(p) | Kind::Oracle(p) => p.protect == four_tier::Protect::Prompt,
-            Kind::StreamingLlm(_) => false,
+            _ => false,
         }
     }
 
-    /// Fewest T0 tokens a request can be brought down to: what the policy protects [tokens].
+    /// The same policy on a trace whose prompt has `more` tokens fewer than the deployment's: budgets count those.
+    #[must_use]
+    pub fn with_unseen_prompt(mut self, more: i64) -> Self {
+        match &mut self.kind {
+            Kind::StreamEvict(p) => p.unseen_prompt = more,
+            Kind::Raas(p) => p.unseen_prompt = more,
+            _ => {}
+        }
+        self
+    }
+
+    /// Tokens left of `live` after the decision that follows the step which made the sequence `length` long, for
+    /// policies that only destroy (tokens).
+    pub(crate) fn live_after(&self, prompt: u32, length: u32, live: u32) -> u32 {
+        self.kind.live_after(prompt, length, live)
+    }
+
+    /// Fewest T0 tokens a request can be brought down to: what the policy protects (tokens).
     pub fn least_hbm_tokens(&self, prompt: u32) -> u32 {
         match self.kind {
             Kind::FourTier(p) | Kind::Oracle(p) => {
                 self.never_moves(prompt).saturating_add(p.window)
             }
-            Kind::Full | Kind::StreamingLlm(_) => 0,
+            _ => 0,
         }
     }
 
-    /// First positions of a sequence that never leave T0: the prompt where it is protected, and the sinks [tokens].
+    /// First positions of a sequence that never leave T0: the prompt where it is protected, and the sinks (tokens).
     pub fn never_moves(&self, prompt: u32) -> u32 {
         match self.kind {
             Kind::FourTier(p) | Kind::Oracle(p) => match p.protect {
                 four_tier::Protect::Prompt => prompt.saturating_add(p.sinks),
                 four_tier::Protect::Sinks => 0,
             },
-            Kind::Full | Kind::StreamingLlm(_) => prompt,
+            _ => prompt,
         }
     }
 
@@ -215,6 +274,7 @@ impl PolicySpec {
     pub fn interval(&self) -> Option<u32> {
         match self.kind {
             Kind::FourTier(p) | Kind::Oracle(p) => Some(p.interval),
+            Kind::StreamEvict(p) => Some(p.interval),
             _ => None,
         }
     }
@@ -225,12 +285,7 @@ impl PolicySpec {
     /// Internal: `hbm=fit` or a size that was not resolved to tokens.
     pub fn build(&self) -> Result<Box<dyn Policy>> {
         self.resolved()?;
-        Ok(match self.kind {
-            Kind::Full => Box::new(Full::new()),
-            Kind::FourTier(p) => Box::new(FourTier::new(p)),
-            Kind::StreamingLlm(p) => Box::new(StreamingLlm::new(p)),
-            Kind::Oracle(p) => Box::new(Oracle::new(p)),
-        })
+        Ok(self.kind.build())
     }
 
     /// Refuses budgets that only a machine could resolve.
@@ -245,16 +300,9 @@ impl PolicySpec {
     }
 
     fn keys(&self) -> Vec<&'static str> {
-        match self.kind {
-            Kind::Full => Vec::new(),
-            Kind::FourTier(_) => four_tier::KEYS.to_vec(),
-            Kind::StreamingLlm(_) => streaming_llm::KEYS.to_vec(),
-            Kind::Oracle(_) => four_tier::KEYS
-                .iter()
-                .copied()
-                .filter(|k| *k != "score")
-                .collect(),
-        }
+        let mut keys = self.kind.keys().to_vec();
+        keys.retain(|k| !matches!(self.kind, Kind::Oracle(_)) || *k != "score");
+        keys
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
@@ -272,21 +320,14 @@ impl PolicySpec {
                 "parameters",
             ));
         }
-        let outcome = match &mut self.kind {
-            Kind::Full => Ok(()),
-            Kind::FourTier(p) | Kind::Oracle(p) => p.set(key, value),
-            Kind::StreamingLlm(p) => p.set(key, value),
-        };
+        let outcome = self.kind.set(key, value);
         outcome.map_err(|why| Error::usage(format!("policy `{name}`, parameter `{key}`: {why}")))
     }
 
     fn check(&self) -> Result<()> {
-        match &self.kind {
-            Kind::FourTier(p) | Kind::Oracle(p) => p
-                .check()
-                .map_err(|why| Error::usage(format!("policy `{}`: {why}", self.name()))),
-            _ => Ok(()),
-        }
+        self.kind
+            .check()
+            .map_err(|why| Error::usage(format!("policy `{}`: {why}", self.name())))
     }
 }
 

@@ -8,7 +8,7 @@
 //! Ignored: the published code rotates keys by cache index, which moves no token and cannot be seen in a trace.
 
 use super::registry::tokens_at_least;
-use super::{Card, Lanes, Moves, Needs, Param, Policy, View};
+use super::{Card, Lanes, Moves, Needs, Param, Policy, Settings, View};
 use crate::timeline::Tier;
 
 /// Parameters of [`StreamingLlm`].
@@ -32,19 +32,21 @@ impl Default for Params {
 /// Keys in the order they are shown.
 pub const KEYS: &[&str] = &["sinks", "window"];
 
-impl Params {
-    /// Sets one parameter from text.
-    ///
-    /// # Errors
-    /// A sentence: the value cannot be used.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+impl Settings for Params {
+    fn keys(&self) -> &'static [&'static str] {
+        KEYS
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "sinks" => self.sinks = tokens_at_least(value, 0)?,
             _ => self.window = tokens_at_least(value, 1)?,
         }
         Ok(())
     }
+}
 
+impl Params {
     /// As resolved.
     pub fn list(&self) -> Vec<Param> {
         vec![
@@ -87,6 +89,11 @@ impl StreamingLlm {
     }
 }
 
+/// A fresh policy.
+pub(super) fn build(params: Params) -> Box<dyn Policy> {
+    Box::new(StreamingLlm::new(params))
+}
+
 /// How it explains itself.
 pub fn card(params: &Params) -> Card {
     Card {
@@ -98,6 +105,7 @@ pub fn card(params: &Params) -> Card {
         oracle: false,
         destroys: true,
         counts_by_length: true,
+        stand_in: None,
         source: "arXiv 2309.17453, kv_cache.py",
     }
 }

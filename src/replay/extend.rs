@@ -5,21 +5,23 @@
 //! from the lengths and are exact; mass and promotions past the recorded end come from a sample of the tokens that the
 //! fitted law of the trace has to come (see `outlook`), scatter from the recorded rankings (see `shape`), and
 //! `synthetic_from` says from where. What the sample cannot know is what the text will do; the law is that of the trace's
-//! late part.
+//! late part. Policies of the family that rank by a
+//! record of their own (or by lanes) are not sampled: what they destroyed is scaled by what the recorded end shows.
 
+use super::lanes;
 use super::length::by_length;
 use super::outlook::Order;
-use super::pass::drive_watched;
+use super::pass::{drive, drive_watched};
 use super::shape::Fitter;
 use super::tail::extrapolate;
 use crate::error::{Error, Result};
-use crate::policy::PolicySpec;
 use crate::policy::four_tier::{Hbm, Params, Preset, Protected};
 use crate::policy::registry::Kind;
+use crate::policy::{Lanes, Policy, PolicySpec};
 use crate::score::{Rule, Score};
-use crate::timeline::{Interval, Timeline};
+use crate::timeline::{Interval, Tier, Timeline};
 use crate::trace::Rows;
-use crate::trace::synth::Law;
+use crate::trace::synth::{Law, WINDOW};
 use std::sync::Arc;
 
 /// Replays `rows` under `spec` for a deployment of `prompt` and `output` tokens.
@@ -33,20 +35,15 @@ pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) ->
     let recorded = rows.rows().min(output);
     let beyond = output > recorded;
     let mut fit = Fit::new(spec, recorded);
-    let mut policies = [on_recorded_prompt(spec, prompt, rows.prompt()).build()?];
-    let rules = if beyond { fit.rules() } else { Vec::new() };
-    let mut ended = drive_watched(
-        rows,
-        recorded,
-        &mut policies,
-        &rules,
-        &mut |step, length, scores| {
-            if beyond {
-                fit.watch(step, length, rows.prompt(), scores);
-            }
-        },
-    )?;
-    let (mut timeline, tiers) = ended.swap_remove(0);
+    let policy = on_recorded_prompt(spec, prompt, rows.prompt()).build()?;
+    let (mut timeline, tiers) = if beyond {
+        watched(rows, recorded, policy, &mut fit)?
+    } else {
+        (
+            drive(rows, recorded, &mut [policy])?.swap_remove(0),
+            Vec::new(),
+        )
+    };
     shift_prompt(&mut timeline, prompt);
     timeline.synthetic_from = rows.synthetic_from().filter(|from| *from < recorded);
     if beyond {
@@ -56,14 +53,36 @@ pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) ->
     Ok(timeline)
 }
 
+/// The recorded part with what is to be fitted gathered on the way, and the tier of each position at its end (empty for
+/// placements by layer or KV head, of which there are several).
+fn watched(
+    rows: &dyn Rows,
+    recorded: u32,
+    policy: Box<dyn Policy>,
+    fit: &mut Fit,
+) -> Result<(Timeline, Vec<Tier>)> {
+    if policy.card().lanes != Lanes::Sequence {
+        let timeline = drive(rows, recorded, &mut [policy])?.swap_remove(0);
+        return Ok((timeline, Vec::new()));
+    }
+    let rules = fit.rules();
+    let mut watch = |step, length, scores: &[Score]| fit.watch(step, length, rows.prompt(), scores);
+    Ok(drive_watched(rows, recorded, &mut [policy], &rules, &mut watch)?.swap_remove(0))
+}
+
 fn check(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result<()> {
+    lanes::check(rows, &spec.card())?;
     if prompt != rows.prompt() && !spec.protects_prompt() {
         return Err(Error::usage(format!(
             "policy `{}` ranks the prompt, which has {} tokens in the trace and {prompt} in the deployment",
             spec.name(),
             rows.prompt()
         ))
-        .help(format!("use --prompt {}, protect=prompt, or a trace with that prompt", rows.prompt())));
+        .help(format!(
+            "use --prompt {}, {}or a trace with that prompt",
+            rows.prompt(),
+            if spec.hbm().is_some() { "protect=prompt, " } else { "" }
+        )));
     }
     if output > rows.rows() && matches!(spec.kind(), Kind::Oracle(_)) {
         return Err(Error::usage(format!(
@@ -79,7 +98,7 @@ fn check(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result
 fn on_recorded_prompt(spec: &PolicySpec, prompt: u32, recorded: u32) -> PolicySpec {
     match spec.hbm() {
         Some(Hbm::Tokens(n)) => spec.with_hbm_tokens((n + recorded).saturating_sub(prompt)),
-        _ => *spec,
+        _ => spec.with_unseen_prompt(i64::from(prompt) - i64::from(recorded)),
     }
 }
 
@@ -117,6 +136,8 @@ pub(super) enum Ranking {
     Score(Params),
     /// All between the sinks and the window, the oldest first.
     Age { sinks: u32, window: u32 },
+    /// By what the policy alone knows: all but the latest tokens.
+    Own,
 }
 
 impl Ranking {
@@ -126,6 +147,7 @@ impl Ranking {
             Self::None => Protected::between(0, length, length),
             Self::Score(params) => Protected::of(params, prompt, length),
             Self::Age { sinks, window } => Protected::between(*sinks, *window, length),
+            Self::Own => Protected::between(0, WINDOW, length),
         }
     }
 
@@ -148,12 +170,13 @@ impl Ranking {
 impl Fit {
     fn new(spec: &PolicySpec, recorded: u32) -> Self {
         let ranking = match *spec.kind() {
-            Kind::Full => Ranking::None,
+            Kind::Full(_) => Ranking::None,
             Kind::FourTier(p) | Kind::Oracle(p) => Ranking::Score(p),
             Kind::StreamingLlm(p) => Ranking::Age {
                 sinks: p.sinks,
                 window: p.window,
             },
+            _ => Ranking::Own,
         };
         Self {
             ranking,
@@ -167,13 +190,16 @@ impl Fit {
     /// Scores it wants to see.
     fn rules(&self) -> Vec<Rule> {
         match self.ranking {
+            Ranking::None | Ranking::Own => Vec::new(),
             Ranking::Score(p) => vec![p.score],
-            _ => vec![Rule::Cumulative],
+            Ranking::Age { .. } => vec![Rule::Cumulative],
         }
     }
 
     fn watch(&mut self, step: u32, length: u32, prompt: u32, scores: &[Score]) {
-        let score = &scores[0];
+        let Some(score) = scores.first() else {
+            return;
+        };
         if (step + 1).is_multiple_of(self.cadence) {
             self.fitter
                 .decision(step + 1, &self.ranking.protected(prompt, length), score);

@@ -1,7 +1,6 @@
 //! Tokens by tier without a trace.
 //!
-//! For `full`, `four-tier` and `streaming-llm` (and the oracle, which has four-tier's budgets) the number of tokens in
-//! each tier follows from the lengths alone, so memory and the time of exact modes are exact at any length. What only
+//! For every policy here the number of tokens in each tier follows from the lengths alone, so memory and the time of exact modes are exact at any length. What only
 //! the ranking decides is bounded: runs and pages from above (the scattered worst case), moves from below (`promoted` is
 //! 0, `demoted` the growth of the host tiers). `mass` is empty and `synthetic_from` is 0, which is how callers tell.
 
@@ -35,9 +34,9 @@ pub fn by_length(spec: &PolicySpec, prompt: u32, steps: u32) -> Result<Timeline>
     if steps > 0 {
         timeline.intervals.push(all_resident(prompt));
         match spec.kind() {
-            Kind::Full => {}
             Kind::FourTier(p) | Kind::Oracle(p) => four_tier(p, &mut timeline),
             Kind::StreamingLlm(p) => streaming(*p, &mut timeline),
+            _ => shrinking(spec, &mut timeline),
         }
     }
     Ok(timeline)
@@ -141,6 +140,42 @@ fn streaming(params: streaming_llm::Params, timeline: &mut Timeline) {
             ));
         }
         before = destroyed;
+    }
+}
+
+/// Policies that only destroy, step by step.
+fn shrinking(spec: &PolicySpec, timeline: &mut Timeline) {
+    let mut live = timeline.prompt;
+    for step in 0..timeline.steps {
+        let length = timeline.prompt + step + 1;
+        let after = spec.live_after(timeline.prompt, length, live + 1);
+        let due = spec
+            .interval()
+            .is_some_and(|n| (step + 1).is_multiple_of(n));
+        if due || after <= live {
+            timeline.retiers += 1;
+            let own = u32::from(step + 1 < timeline.steps);
+            let mut interval = scattered(after + own, length - after);
+            interval.first_step = step + 1;
+            interval.destroyed = f64::from(live + 1 - after);
+            timeline.intervals.push(interval);
+        }
+        live = after;
+    }
+}
+
+/// `live` tokens in T0 and `dead` ones destroyed, with runs and pages bounded from above.
+fn scattered(live: u32, dead: u32) -> Interval {
+    Interval {
+        tokens: [f64::from(live), 0.0, 0.0, f64::from(dead)],
+        runs: [
+            f64::from(live.min(dead + 1)),
+            0.0,
+            0.0,
+            f64::from(dead.min(live + 1)),
+        ],
+        t0_pages: f64::from(live.min((live + dead).div_ceil(16))),
+        ..Interval::default()
     }
 }
 

@@ -13,11 +13,13 @@
 //! Same rows and policies give the same bits on every CPU (see `simd`).
 
 mod extend;
+mod lanes;
 mod length;
 mod outlook;
 mod pass;
 mod placement;
 pub mod quality;
+mod sequence;
 mod shape;
 mod tail;
 
@@ -31,10 +33,10 @@ use crate::policy::{Policy, PolicySpec};
 use crate::timeline::Timeline;
 use crate::trace::Rows;
 
-/// Replays all rows under each policy, in one pass (two if one of them is an oracle).
+/// Replays all rows under each policy, in one pass (one more for an oracle, for per-layer rows and for KV heads).
 ///
 /// # Errors
-/// Damage in the rows; a policy that needs more than mean rows or whose `hbm` was not resolved.
+/// Damage in the rows; usage: a policy that needs more than the trace carries; internal: `hbm` not resolved.
 pub fn run(rows: &dyn Rows, policies: &[PolicySpec]) -> Result<Vec<Timeline>> {
     run_first(rows, rows.rows(), policies)
 }

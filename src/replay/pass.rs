@@ -1,41 +1,91 @@
-//! One pass over the rows for any number of policies.
+//! Passes over the rows for any number of policies: one over the mean rows, one more for each other kind of lane asked for.
 
-use super::placement::Placement;
+use super::lanes;
+use super::sequence::Sequence;
 use crate::error::{Error, Result};
-use crate::policy::{Lanes, Moves, Policy, Row, View};
+use crate::policy::{Lanes, Policy};
 use crate::score::{PART, Rule, Score, observe_bits};
 use crate::simd::Kernels;
-use crate::timeline::{Interval, Tier, Timeline};
+use crate::timeline::{Tier, Timeline};
 use crate::trace::Rows;
 
-/// Replays the first `limit` rows under policies of any make.
+/// Replays the first `limit` rows under policies of any make; timelines in the order of the policies.
 ///
 /// # Errors
-/// Damage in the rows; a policy that needs more than mean rows; a policy that breaks a law (internal).
+/// Damage in the rows; a policy that needs more than the trace carries (usage, naming it and the approximation to ask
+/// for); a policy that breaks a law (internal).
 pub fn drive(
     rows: &dyn Rows,
     limit: u32,
     policies: &mut [Box<dyn Policy>],
 ) -> Result<Vec<Timeline>> {
-    let ended = drive_watched(rows, limit, policies, &[], &mut |_, _, _| {})?;
-    Ok(ended.into_iter().map(|(timeline, _)| timeline).collect())
+    let limit = limit.min(rows.rows());
+    let mut by_lanes: [(Vec<usize>, Vec<&mut dyn Policy>); 3] = Default::default();
+    for (at, policy) in policies.iter_mut().enumerate() {
+        lanes::check(rows, policy.card())?;
+        let (places, group) = &mut by_lanes[policy.card().lanes as usize];
+        places.push(at);
+        group.push(policy.as_mut());
+    }
+    let mut done = Vec::new();
+    for (lanes, (places, group)) in [Lanes::Sequence, Lanes::Layer, Lanes::KvHead]
+        .into_iter()
+        .zip(by_lanes)
+    {
+        let timelines = match lanes {
+            _ if group.is_empty() => Vec::new(),
+            Lanes::Sequence => {
+                let ended = means(rows, limit, group, &[], &mut |_, _, _| {})?;
+                ended.into_iter().map(|(timeline, _)| timeline).collect()
+            }
+            Lanes::Layer => lanes::layers(rows, limit, group)?,
+            Lanes::KvHead => lanes::heads(rows, limit, group)?,
+        };
+        done.extend(places.into_iter().zip(timelines));
+    }
+    done.sort_unstable_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, timeline)| timeline).collect())
 }
 
-/// As [`drive`]; also keeps scores by the rules of `extra` and shows them to `watch(step, length, extra scores)` after
-/// every row, and returns with each timeline the tier of each position at the end.
+/// A timeline, and the tier of each position at its end.
+pub(super) type Ended = (Timeline, Vec<Tier>);
+
+/// As [`drive`], for policies of one lane a sequence; also keeps scores by the rules of `extra` and shows them to
+/// `watch(step, length, extra scores)` after every row, and returns with each timeline the tier of each position at the end.
 pub(super) fn drive_watched(
     rows: &dyn Rows,
     limit: u32,
     policies: &mut [Box<dyn Policy>],
     extra: &[Rule],
     watch: &mut dyn FnMut(u32, u32, &[Score]),
-) -> Result<Vec<(Timeline, Vec<Tier>)>> {
-    let limit = limit.min(rows.rows());
-    let totals = column_totals(rows, limit, policies)?;
+) -> Result<Vec<Ended>> {
+    let group = policies
+        .iter_mut()
+        .map(|p| p.as_mut() as &mut dyn Policy)
+        .collect();
+    means(rows, limit.min(rows.rows()), group, extra, watch)
+}
+
+/// The pass over the mean rows.
+fn means(
+    rows: &dyn Rows,
+    limit: u32,
+    policies: Vec<&mut dyn Policy>,
+    extra: &[Rule],
+    watch: &mut dyn FnMut(u32, u32, &[Score]),
+) -> Result<Vec<Ended>> {
+    let totals = column_totals(rows, limit, &policies)?;
     let mut scores = Scores::new(rows, extra, totals);
     let mut sequences = Vec::with_capacity(policies.len());
     for policy in policies {
-        sequences.push(Sequence::new(policy.as_mut(), rows, limit, &mut scores)?);
+        let score = policy.score().map(|rule| scores.index(rule));
+        sequences.push(Sequence::new(
+            policy,
+            rows.prompt(),
+            rows.column_sums(),
+            1,
+            score,
+        ));
     }
     // Whole rows are kept only for policies that look at them.
     let whole = rows.prompt() as usize + limit as usize;
@@ -54,22 +104,18 @@ pub(super) fn drive_watched(
         }
         let total = observe_bits(bits, &mut buffer, &mut scores.list, |at, part| {
             for sequence in &mut sequences {
-                sequence.placement.add_mass(at, part);
+                sequence.lanes[0].add_mass(at, part);
             }
         });
         for sequence in &mut sequences {
-            sequence.end(
-                step,
-                &buffer[..bits.len().min(buffer.len())],
-                total,
-                &scores.list,
-            )?;
+            sequence.row(0, &buffer[..bits.len().min(buffer.len())], total, None);
+            sequence.end(step, &scores.list)?;
         }
         watch(step, length, &scores.list[..extra.len()]);
         Ok(())
     })?;
     let ended = |s: Sequence| {
-        let tiers = s.placement.tiers().to_vec();
+        let tiers = s.lanes[0].tiers().to_vec();
         (s.finish(limit), tiers)
     };
     Ok(sequences.into_iter().map(ended).collect())
@@ -79,7 +125,7 @@ pub(super) fn drive_watched(
 fn column_totals(
     rows: &dyn Rows,
     limit: u32,
-    policies: &[Box<dyn Policy>],
+    policies: &[&mut dyn Policy],
 ) -> Result<Option<Vec<f64>>> {
     if policies.iter().all(|p| p.score() != Some(Rule::Future)) {
         return Ok(None);
@@ -124,153 +170,5 @@ impl<'a> Scores<'a> {
             }
         });
         self.list.len() - 1
-    }
-}
-
-/// One policy at work on the sequence.
-struct Sequence<'p> {
-    policy: &'p mut dyn Policy,
-    score: Option<usize>,
-    prompt: u32,
-    placement: Placement,
-    moves: Moves,
-    /// Moves of the decision just taken, until the next step's token is there.
-    pending: Option<Interval>,
-    decisions: u32,
-    positions: Vec<u32>,
-    weights: Vec<f32>,
-    timeline: Timeline,
-}
-
-impl<'p> Sequence<'p> {
-    fn new(
-        policy: &'p mut dyn Policy,
-        rows: &dyn Rows,
-        limit: u32,
-        scores: &mut Scores<'_>,
-    ) -> Result<Self> {
-        let card = policy.card();
-        if card.lanes != Lanes::Sequence || card.needs.layers || card.needs.heads || card.needs.keys
-        {
-            return Err(Error::usage(format!(
-                "policy `{}` needs more than the trace carries",
-                card.name
-            ))
-            .help("record or import a trace with rows by layer or head and keys"));
-        }
-        policy.begin(rows.prompt(), rows.column_sums());
-        let mut placement = Placement::default();
-        placement.append(rows.prompt());
-        Ok(Self {
-            score: policy.score().map(|rule| scores.index(rule)),
-            prompt: rows.prompt(),
-            placement,
-            moves: Moves::default(),
-            pending: Some(Interval::default()),
-            decisions: 0,
-            positions: Vec::new(),
-            weights: Vec::new(),
-            timeline: Timeline {
-                prompt: rows.prompt(),
-                mass: Vec::with_capacity(limit as usize),
-                ..Timeline::default()
-            },
-            policy,
-        })
-    }
-
-    /// Whether the policy is shown rows.
-    fn looks(&self) -> bool {
-        self.score.is_none() && self.policy.card().needs.mean
-    }
-
-    /// Appends the step's own token.
-    fn begin(&mut self, step: u32) {
-        self.placement.append(1);
-        self.open_interval(step);
-    }
-
-    /// Books the mass of the row and lets the policy act.
-    fn end(&mut self, step: u32, row: &[f32], total: f64, scores: &[Score]) -> Result<()> {
-        let (mass, degraded) = self.placement.take_mass(total);
-        self.timeline.mass.push(mass);
-        if self.placement.any_degraded() {
-            self.timeline.degraded.resize(step as usize, 0.0);
-            self.timeline.degraded.push(degraded);
-        }
-        if self.looks() {
-            self.show(row);
-        }
-        self.decide(step, scores)
-    }
-
-    /// Closes the interval before the decision just taken and opens the one that `step` begins.
-    fn open_interval(&mut self, step: u32) {
-        if let Some(mut interval) = self.pending.take() {
-            interval.first_step = step;
-            self.placement.describe(&mut interval);
-            self.timeline.intervals.push(interval);
-        }
-    }
-
-    /// Shows the live part of the row to a policy that keeps its own state.
-    fn show(&mut self, row: &[f32]) {
-        let tiers = self.placement.tiers();
-        if self.placement.all_live() {
-            return self.policy.observe(
-                0,
-                Row {
-                    positions: None,
-                    weights: row,
-                    keys: None,
-                },
-            );
-        }
-        self.positions.clear();
-        self.weights.clear();
-        for (position, (tier, weight)) in (0u32..).zip(tiers.iter().zip(row)) {
-            if *tier != Tier::T3 {
-                self.positions.push(position);
-                self.weights.push(*weight);
-            }
-        }
-        self.policy.observe(
-            0,
-            Row {
-                positions: Some(&self.positions),
-                weights: &self.weights,
-                keys: None,
-            },
-        );
-    }
-
-    fn decide(&mut self, step: u32, scores: &[Score]) -> Result<()> {
-        let view = View {
-            prompt: self.prompt,
-            tiers: self.placement.tiers(),
-            lane: 0,
-            score: self.score.map(|at| &scores[at]),
-        };
-        self.moves.clear();
-        self.policy.decide(step, &view, &mut self.moves);
-        let due = self
-            .policy
-            .interval()
-            .is_some_and(|n| (step + 1).is_multiple_of(n));
-        if due || !self.moves.as_slice().is_empty() {
-            self.pending = Some(self.placement.apply(&self.moves)?);
-            self.decisions += 1;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self, steps: u32) -> Timeline {
-        self.open_interval(steps);
-        if steps == 0 {
-            self.timeline.intervals.clear();
-        }
-        self.timeline.steps = steps;
-        self.timeline.retiers = self.decisions;
-        self.timeline
     }
 }

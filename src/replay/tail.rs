@@ -2,7 +2,9 @@
 //! recorded rankings.
 //!
 //! Where the scores alone say where a token is, a few decisions are looked at closely, two in a row, and hold for those
-//! around them; where tokens are destroyed or never return, every decision is followed. Units: tokens, shares of a row.
+//! around them; where tokens are destroyed or never return, every decision is followed. Where only the policy knows how it
+//! ranks (a record of its own, or one a lane), destroyed tokens have an even share of what is older than the window, times
+//! what the recorded end shows. Units: tokens, shares of a row.
 
 use super::extend::{Fit, Ranking, late};
 use super::outlook::{Outlook, Recorded};
@@ -39,9 +41,10 @@ pub(super) fn extrapolate(
         .partition_point(|i| i.first_step <= known && recorded > 0);
     let ahead = &counts.intervals[start..];
     let order = fit.ranking.order();
+    let own = matches!(fit.ranking, Ranking::Own);
     let mut tail = Tail {
         ranking: fit.ranking,
-        outlook: law.map(|law| {
+        outlook: law.filter(|_| !own).map(|law| {
             let live = most_live(&fit.ranking, timeline.prompt, ahead);
             Outlook::new(
                 law,
@@ -57,6 +60,9 @@ pub(super) fn extrapolate(
         recorded_prompt: law.map_or(0, Law::prompt),
         shape: fit.fitter.fit(),
         degraded: late_degraded(timeline),
+        even: law
+            .filter(|_| own)
+            .map(|law| Even::new(&fit.ranking, law, timeline)),
         timeline,
     };
     if let Some(last) = tail.timeline.intervals.last().copied() {
@@ -97,14 +103,51 @@ struct Tail<'a> {
     shape: Option<Shape>,
     /// Mass on degraded tokens over that in T2.
     degraded: f64,
+    /// For policies that rank by what they alone know.
+    even: Option<Even>,
+}
+
+/// Destroyed tokens draw an even share of what is older than the window, times a factor.
+#[derive(Clone, Copy)]
+struct Even {
+    /// Mass of all tokens older than the window (share of a row).
+    old: f64,
+    /// What the recorded end shows over the even share.
+    factor: f64,
+}
+
+impl Even {
+    fn new(ranking: &Ranking, law: &Law, timeline: &Timeline) -> Self {
+        let old = 1.0 - law.kernel.iter().sum::<f64>().min(1.0);
+        let (mut real, mut even) = (0.0, 0.0);
+        for step in late(timeline.steps)..timeline.steps {
+            let interval = &timeline.intervals[timeline.interval_at(step)];
+            real += timeline.mass[step as usize][3];
+            even += old * interval.tokens[3] / candidates(ranking, timeline.prompt, interval);
+        }
+        let factor = if real > 0.0 && even > 1e-6 {
+            (real / even).clamp(0.25, 4.0)
+        } else {
+            1.0
+        };
+        Self { old, factor }
+    }
+
+    /// Mass on destroyed tokens, given their share of the candidates.
+    fn mass(&self, share: f64) -> f64 {
+        self.old * (share * self.factor).min(1.0)
+    }
+}
+
+/// Candidates under an interval, destroyed ones included (tokens).
+fn candidates(ranking: &Ranking, prompt: u32, interval: &Interval) -> f64 {
+    let protected = ranking.protected(prompt, prompt + interval.first_step);
+    f64::from(protected.candidate_count()).max(1.0)
 }
 
 impl Tail<'_> {
-    /// Candidates under an interval, destroyed ones included (tokens).
     fn candidates(&self, interval: &Interval) -> f64 {
-        let prompt = self.timeline.prompt;
-        let protected = self.ranking.protected(prompt, prompt + interval.first_step);
-        f64::from(protected.candidate_count()).max(1.0)
+        candidates(&self.ranking, self.timeline.prompt, interval)
     }
 
     /// Lets the sample take the decision before `interval`; tokens promoted.
@@ -225,10 +268,11 @@ impl Tail<'_> {
     fn fill(&mut self, interval: &Interval, from: usize, to: usize) {
         let [_, t1, t2, t3] = interval.tokens;
         let all = self.candidates(interval);
-        let [m1, m2, m3] = self
-            .outlook
-            .as_ref()
-            .map_or([0.0; 3], |sample| sample.mass([t1, t2, t3], all));
+        let [m1, m2, m3] = match (&self.outlook, &self.even) {
+            (Some(sample), _) => sample.mass([t1, t2, t3], all),
+            (None, Some(even)) => [0.0, 0.0, even.mass(t3 / all)],
+            (None, None) => [0.0; 3],
+        };
         self.timeline
             .mass
             .resize(to, [1.0 - m1 - m2 - m3, m1, m2, m3]);

@@ -46,8 +46,12 @@ fn question(page: &mut Page, plan: &Plan) {
         found.map_or(NONE, |s| s.value.as_str())
     };
     page.text(format!(
-        "{} requests at once of {}, {} prompt + {} output tokens each, on {}.",
-        get("batch"),
+        "{} of {}, {} prompt + {} output tokens each, on {}.",
+        if get("batch") == "1" {
+            "1 request".to_string()
+        } else {
+            format!("{} requests at once", get("batch"))
+        },
         get("model"),
         grouped(get("prompt")),
         grouped(get("output")),

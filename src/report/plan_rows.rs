@@ -189,7 +189,7 @@ fn title(name: &str) -> &str {
         "all-in-hbm" => "all in HBM",
         "engine" => "engine as it is",
         "smaller-batch" => "smaller batch",
-        "fp8-kv" => "fp8 KV",
+        "fp8-kv" => "8-bit KV (fp8; llama.cpp: q8_0)",
         "int4-weights" => "int4 weights (another model)",
         "twice-the-gpus" => "twice the GPUs",
         "stream" => "spill, streamed",

@@ -5,6 +5,7 @@
 //! is an answer to another question. A relative `trace` is taken from the folder of the scenario file.
 
 use std::borrow::Cow;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::error::{Error, Result, did_you_mean};
 use super::keys::{find, names};
 use super::settings::{Origin, Settings, Source};
 
-/// Largest scenario file that is read [bytes].
+/// Largest scenario file that is read (bytes).
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Scenarios in the binary, by name.
@@ -85,7 +86,14 @@ fn read(path: &Path, name: &str) -> Result<String> {
     if meta.len() > MAX_BYTES {
         return Err(fail("is over 1 MiB".into()).help("a scenario is a short TOML file"));
     }
-    let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+    let mut bytes = Vec::new();
+    // A device has no length: what is read is bounded, whatever it says.
+    std::fs::File::open(path)
+        .and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|e| fail(e.to_string()))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(fail("is over 1 MiB".into()).help("a scenario is a short TOML file"));
+    }
     String::from_utf8(bytes).map_err(|e| {
         fail(format!(
             "is not text (byte {} is not UTF-8)",

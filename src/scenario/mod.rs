@@ -55,6 +55,8 @@ pub struct Scenario {
     pub audit: bool,
     /// Remarks that qualify the question; they belong into the notes of its answer.
     pub notes: Vec<String>,
+    /// Every setting as resolved; kept in the result, so that it can be run again.
+    pub asked: Vec<Asked>,
 }
 
 impl Scenario {
@@ -113,6 +115,31 @@ pub enum TraceRef {
     Embedded,
     /// These files, or names of traces in the binary; request i uses file i mod n.
     Paths(Vec<PathBuf>),
+}
+
+impl TraceRef {
+    /// Size of the files, for a progress bar; 0 where they cannot be asked.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Paths(paths) => paths
+                .iter()
+                .filter_map(|p| std::fs::metadata(p).ok())
+                .map(|m| m.len())
+                .sum(),
+            Self::None | Self::Embedded => 0,
+        }
+    }
+}
+
+impl TraceRef {
+    /// Whether `target` is one of the recordings.
+    pub fn holds(&self, target: &std::path::Path) -> bool {
+        let same = |p: &PathBuf| {
+            std::fs::canonicalize(p)
+                .is_ok_and(|p| std::fs::canonicalize(target).is_ok_and(|t| t == p))
+        };
+        matches!(self, Self::Paths(paths) if paths.iter().any(same))
+    }
 }
 
 /// One row of `plan`: a card and how many of them.

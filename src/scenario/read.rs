@@ -7,7 +7,7 @@ use crate::units::{Bytes, text};
 use super::keys::find;
 use super::settings::Settings;
 
-/// Longest prompt or output that is simulated [tokens].
+/// Longest prompt or output that is simulated (tokens).
 pub(super) const MAX_TOKENS: u32 = 1 << 24;
 /// Largest batch that is simulated.
 pub(super) const MAX_BATCH: u32 = 100_000;
@@ -30,7 +30,11 @@ pub(super) fn number(settings: &Settings, name: &str, low: u32, high: u32) -> Re
 /// A whole number within a range, from one text.
 pub(super) fn number_in(text: &str, low: u32, high: u32) -> std::result::Result<u32, String> {
     let range = format!("between {} and {}", grouped(low), grouped(high));
-    let digits = text.replace(['_', ','], "");
+    let digits = if thousands(text) {
+        text.replace(',', "")
+    } else {
+        text.replace('_', "")
+    };
     let whole: i128 = match digits.parse() {
         Ok(n) => n,
         Err(_) => text::tokens(text)
@@ -41,6 +45,13 @@ pub(super) fn number_in(text: &str, low: u32, high: u32) -> std::result::Result<
         .ok()
         .filter(|n| (low..=high).contains(n))
         .ok_or_else(|| format!("`{text}` is out of range: it lies {range}"))
+}
+
+/// Whether commas stand only where thousands do: `16,384`, not `4,8`.
+fn thousands(text: &str) -> bool {
+    let mut groups = text.split(',');
+    let first = groups.next().is_some_and(|g| (1..=3).contains(&g.len()));
+    first && text.contains(',') && groups.all(|g| g.len() == 3)
 }
 
 fn grouped(n: u32) -> String {

@@ -24,6 +24,7 @@ use super::{Asked, Card, Occupancy, Phase, Question, Scenario, TraceRef, Verb, c
 /// # Errors
 /// Exit 2: unknown names, values out of range, contradictions, each at its place. Exit 3: a damaged trace.
 pub fn scenario(settings: &Settings) -> Result<Scenario> {
+    let given = settings;
     let mut settings = settings.clone();
     adapt(&mut settings)?;
     contradict::check(&settings)?;
@@ -31,7 +32,22 @@ pub fn scenario(settings: &Settings) -> Result<Scenario> {
     let card = cards
         .first()
         .ok_or_else(|| Error::internal("no hardware after the defaults"))?;
-    build(&settings, card)
+    let mut scenario = build(&settings, card)?;
+    scenario.notes.extend(set_by_trace(given, &settings));
+    scenario.asked = asked(&settings, &scenario, &cards[..1]);
+    Ok(scenario)
+}
+
+/// What a trace decided that was left open, in words.
+fn set_by_trace(given: &Settings, adapted: &Settings) -> Option<String> {
+    let text = |s: &Settings, name: &str| s.get(name).map(Given::text);
+    let changed: Vec<String> = ["prompt", "output", "policy"]
+        .into_iter()
+        .filter(|name| text(given, name) != text(adapted, name))
+        .filter_map(|name| Some(format!("{name} {}", text(adapted, name)?)))
+        .collect();
+    (!changed.is_empty())
+        .then(|| format!("set by the trace, since left open: {}", changed.join(", ")))
 }
 
 /// The question of `plan`: the same scenario on every card.
@@ -206,6 +222,7 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
         seed: seed(settings)?,
         audit: settings.audit,
         notes: Vec::new(),
+        asked: Vec::new(),
         deployment,
     };
     scenario.notes = notes(settings, &scenario);

@@ -31,7 +31,7 @@ pub struct Class {
     pub output_bytes: f64,
 }
 
-/// What a step of `m` sequences costs apart from attention and transfers [s], per class where a vector.
+/// What a step of `m` sequences costs apart from attention and transfers (s), per class where a vector.
 #[derive(Clone, Debug)]
 pub struct BatchCost {
     /// Sequences.
@@ -72,9 +72,11 @@ pub struct Prepared {
     pub classes: Vec<Class>,
     /// Class of each layer, in order.
     pub order: Vec<u8>,
-    /// Host to device rate of one GPU [bytes/s].
+    /// The same as runs of consecutive layers alike: class and how many.
+    pub runs: Vec<(u8, u32)>,
+    /// Host to device rate of one GPU (bytes/s).
     pub h2d_rate: f64,
-    /// Device to host rate of one GPU [bytes/s].
+    /// Device to host rate of one GPU (bytes/s).
     pub d2h_rate: f64,
     kernels: f64,
     /// Attention: floor and seconds a byte.
@@ -101,6 +103,7 @@ impl Prepared {
         }
         Self {
             classes,
+            runs: runs(&order),
             order,
             h2d_rate: transfer::h2d_rate(&deployment.hardware, gpus),
             d2h_rate: transfer::d2h_rate(&deployment.hardware, gpus),
@@ -108,6 +111,13 @@ impl Prepared {
             attention: attention_line(deployment),
             deployment: deployment.clone(),
         }
+    }
+
+    /// Layers of staging: the depth asked for, at most the layers that tier (those with a window stay in HBM).
+    pub fn staged_layers(&self) -> u32 {
+        let tiered = self.classes.iter().filter(|c| c.window.is_none());
+        let layers = tiered.map(|c| c.count).sum::<u32>().max(1);
+        self.deployment.depth.clamp(1, layers)
     }
 
     /// Costs of a step of `m` sequences.
@@ -222,6 +232,14 @@ impl Prepared {
                     + self.head(parts.len() as f64)
                     + cpu::step_gap(&d.runtime, parts.len() as f64))
     }
+}
+
+/// Runs of equal entries: the entry and how often it comes.
+fn runs(order: &[u8]) -> Vec<(u8, u32)> {
+    order
+        .chunk_by(|a, b| a == b)
+        .map(|run| (run[0], u32::try_from(run.len()).unwrap_or(u32::MAX)))
+        .collect()
 }
 
 /// The attention law of a deployment as floor and slope: it is evaluated every step.

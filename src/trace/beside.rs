@@ -4,14 +4,15 @@ use crate::error::{Error, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// `FILE` becomes `FILE.part`.
+/// `FILE` becomes `FILE.PID.part`: two processes that write the same file never share a part, and the part that a killed
+/// run left behind is never overwritten by the run that imports it.
 pub fn part_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".part");
+    name.push(format!(".{}.part", std::process::id()));
     name.into()
 }
 
-/// Creates `FILE.part`.
+/// Creates `FILE.PID.part`.
 pub(crate) fn create(path: &Path) -> Result<File> {
     if path.is_dir() {
         return Err(cannot_write(path, &"it is a directory"));
@@ -19,7 +20,7 @@ pub(crate) fn create(path: &Path) -> Result<File> {
     File::create(part_name(path)).map_err(|e| cannot_write(path, &e))
 }
 
-/// Flushes `FILE.part` to the disk and gives it its name.
+/// Flushes `FILE.PID.part` to the disk and gives it its name.
 pub(crate) fn publish(file: &File, path: &Path) -> Result<()> {
     file.sync_all()
         .and_then(|()| std::fs::rename(part_name(path), path))

@@ -11,7 +11,7 @@ use crate::trace::section::Section;
 use serde::{Deserialize, Serialize};
 
 /// Largest prompt or number of rows the format admits, in tokens.
-pub const MAX_TOKENS: u32 = 1 << 30;
+pub const MAX_TOKENS: u32 = 1 << 24;
 
 /// Largest number of rows in one chunk.
 pub const MAX_CHUNK_ROWS: u32 = 4096;

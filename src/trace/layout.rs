@@ -15,9 +15,9 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const PREAMBLE: u64 = 24;
 /// Bytes of a record header.
 pub(crate) const RECORD: u64 = 32;
-/// Longest JSON header admitted [bytes].
+/// Longest JSON header admitted (bytes).
 pub(crate) const MAX_HEADER: u32 = 64 << 20;
-/// Longest payload of one record that is read into memory [bytes].
+/// Longest payload of one record that is read into memory (bytes).
 pub(crate) const MAX_PAYLOAD: u64 = 1 << 30;
 
 /// What a record is.

@@ -19,6 +19,7 @@ pub mod header;
 pub mod import;
 mod layout;
 mod preamble;
+pub mod progress;
 pub mod reader;
 mod scan;
 pub mod section;
@@ -26,6 +27,7 @@ pub mod set;
 mod source;
 pub mod stats;
 pub mod synth;
+mod vectors;
 pub mod verify;
 pub mod writer;
 
@@ -33,6 +35,7 @@ pub use embedded::{default_trace, embedded, find};
 pub use header::{Header, Sampler};
 pub use reader::TraceReader;
 pub use section::Section;
+pub use vectors::Vectors;
 pub use writer::TraceWriter;
 
 use crate::error::Result;
@@ -60,4 +63,34 @@ pub trait Rows {
     /// # Errors
     /// Damage found on the way, or whatever `f` returns.
     fn for_each(&self, limit: u32, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()>;
+
+    /// Layers with rows of their own; 0 without.
+    fn layers(&self) -> u32 {
+        0
+    }
+
+    /// As [`Rows::for_each`] for per-layer rows: L rows of P+t+1 weights one after another, layer 0 first.
+    ///
+    /// # Errors
+    /// As [`Rows::for_each`].
+    fn each_layers(
+        &self,
+        _limit: u32,
+        _f: &mut dyn FnMut(u32, &[u16]) -> Result<()>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Latest prompt positions whose queries are recorded, if keys and queries are.
+    fn prompt_queries(&self) -> Option<u32> {
+        None
+    }
+
+    /// Keys and queries of the prompt and the rows `0..limit`, where recorded.
+    ///
+    /// # Errors
+    /// Damage; usage if they do not fit into memory.
+    fn vectors(&self, _limit: u32) -> Result<Option<Vectors>> {
+        Ok(None)
+    }
 }

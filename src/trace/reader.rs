@@ -14,9 +14,10 @@ use crate::trace::half;
 use crate::trace::header::Header;
 use crate::trace::layout::{Layout, RECORD, Record, u32_at};
 use crate::trace::preamble::read_header;
-use crate::trace::section::{LAYERS, TOKENS};
+use crate::trace::section::{KEPT, LAYERS, TOKENS};
 use crate::trace::source::Source;
 use crate::trace::synth::Memo;
+use crate::trace::vectors::Vectors;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -227,6 +228,31 @@ impl TraceReader {
         Ok(Some(out))
     }
 
+    /// Calls `f(t, bits)` with the positions each KV head's cache held when step t ran: for every lane, layer-major,
+    /// ceil((P+t+1) / 8) bytes; position p is bit p mod 8 of byte p div 8.
+    ///
+    /// # Errors
+    /// Data: a damaged chunk, no such section; whatever `f` returns.
+    pub fn for_each_kept(
+        &self,
+        rows: Range<u32>,
+        f: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let section = self.section(KEPT)?;
+        self.for_each_chunk(section, rows.clone(), &mut |chunk| {
+            let mut start = 0;
+            for t in chunk.rows.clone() {
+                let bytes = self.header.sections[section].row_bytes(self.prompt(), t);
+                let row = &chunk.bytes[start..start + bytes.unwrap_or(0)];
+                start += row.len();
+                if rows.contains(&t) {
+                    f(t, row)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// `file: row t (byte n)`, as messages name a row.
     pub(crate) fn place(&self, section: usize, t: u32, at: u64) -> String {
         let kind = match section {
@@ -288,6 +314,24 @@ impl Rows for TraceReader {
 
     fn for_each(&self, limit: u32, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()> {
         self.for_each_in(0..limit, f)
+    }
+
+    fn layers(&self) -> u32 {
+        self.header
+            .section(LAYERS)
+            .map_or(0, |i| self.header.sections[i].lanes)
+    }
+
+    fn each_layers(&self, limit: u32, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()> {
+        self.for_each_layers(0..limit, f)
+    }
+
+    fn prompt_queries(&self) -> Option<u32> {
+        self.query_window()
+    }
+
+    fn vectors(&self, limit: u32) -> Result<Option<Vectors>> {
+        Vectors::read(self, limit)
     }
 }
 

@@ -67,6 +67,30 @@ impl Section {
         Self::new(TOKENS, 0, 0, 8)
     }
 
+    /// Keys after rotation of a model whose shape the header knows; nothing if it does not, or a row is over 4 GiB.
+    pub fn keys(header: &Header) -> Option<Self> {
+        let row = vector_bytes(header, header.kv_heads?)?;
+        Some(Self {
+            bytes_once: u64::from(row) * u64::from(header.prompt_length),
+            ..Self::new(KEYS, 0, 0, row)
+        })
+    }
+
+    /// Queries after rotation, with those of the last `window` prompt positions; nothing as with [`Section::keys`].
+    pub fn queries(header: &Header, window: u32) -> Option<Self> {
+        let row = vector_bytes(header, header.heads?)?;
+        Some(Self {
+            bytes_once: u64::from(row) * u64::from(window.min(header.prompt_length)),
+            ..Self::new(QUERIES, 0, 0, row)
+        })
+    }
+
+    /// Positions kept by each KV head; nothing as with [`Section::keys`].
+    pub fn kept(header: &Header) -> Option<Self> {
+        let lanes = header.layers?.checked_mul(header.kv_heads?)?;
+        Some(Self::new(KEPT, lanes, 1, 0))
+    }
+
     /// Refuses sizes outside the format, and known kinds that contradict the model's shape.
     pub(crate) fn validate(&self, header: &Header) -> Result<(), String> {
         let bits = self.bits_per_position;
@@ -91,24 +115,18 @@ impl Section {
 
     /// The size law a known kind must have, as far as the header knows the shape.
     fn expected(&self, header: &Header) -> Option<Self> {
-        let cache = || {
-            let values = u64::from(header.layers?)
-                .checked_mul(header.kv_heads?.into())?
-                .checked_mul(header.head_dim?.into())?;
-            values.checked_mul(2)?.try_into().ok()
-        };
         match self.kind.as_str() {
             ROWS => Some(Self::rows()),
             LAYERS => header.layers.map(Self::layers),
             TOKENS => Some(Self::tokens()),
-            KEYS => cache().map(|row: u32| Self {
-                bytes_once: u64::from(row) * u64::from(header.prompt_length),
-                ..Self::new(KEYS, 0, 0, row)
-            }),
-            KEPT => {
-                let lanes = header.layers?.checked_mul(header.kv_heads?)?;
-                Some(Self::new(KEPT, lanes, 1, 0))
+            KEYS => Self::keys(header),
+            QUERIES => {
+                // Their window follows from the size: any that is whole and within the prompt.
+                let row = u64::from(vector_bytes(header, header.heads?)?).max(1);
+                let window = u32::try_from(self.bytes_once / row).unwrap_or(u32::MAX);
+                Self::queries(header, window)
             }
+            KEPT => Self::kept(header),
             _ => None,
         }
     }
@@ -136,6 +154,15 @@ impl Section {
         let bytes = self.bytes_before(prompt, t.checked_add(1)?) - self.bytes_before(prompt, t);
         bytes.try_into().ok()
     }
+}
+
+/// Bytes of one position's vectors: binary16, this many heads in each layer.
+fn vector_bytes(header: &Header, heads: u32) -> Option<u32> {
+    header
+        .layers?
+        .checked_mul(heads)?
+        .checked_mul(header.head_dim?)?
+        .checked_mul(2)
 }
 
 #[cfg(test)]

@@ -40,6 +40,7 @@ impl Source {
         length: usize,
         buffer: &'a mut Vec<u8>,
     ) -> io::Result<&'a [u8]> {
+        super::progress::add(length);
         match self {
             Self::File(file, _) => {
                 buffer.resize(length, 0);

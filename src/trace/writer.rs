@@ -1,7 +1,7 @@
 //! Writing a trace while it is being recorded.
 //!
 //! Rows are gathered until a chunk is full, then all sections' chunks of those rows go out in one write: after a kill
-//! `FILE.part` holds everything up to the last full chunk and opens as a partial trace. [`TraceWriter::finish`] adds the
+//! `FILE.PID.part` holds everything up to the last full chunk and opens as a partial trace. [`TraceWriter::finish`] adds the
 //! end record, flushes to the disk and renames. Dropping a writer leaves the partial file. Memory is one chunk group.
 //!
 //! Weights are checked (finite, not negative) as they come; sums are the importer's business, because a recorder that
@@ -12,7 +12,7 @@ use crate::trace::beside;
 use crate::trace::half;
 use crate::trace::header::{Header, MAX_TOKENS};
 use crate::trace::layout::{MAX_PAYLOAD, Record, Tag, preamble};
-use crate::trace::section::{LAYERS, TOKENS};
+use crate::trace::section::{KEPT, LAYERS, TOKENS};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ struct Pending {
 }
 
 impl TraceWriter {
-    /// Creates `FILE.part` and writes the header.
+    /// Creates `FILE.PID.part` and writes the header.
     ///
     /// # Errors
     /// Usage if the path cannot be written; data if the header contradicts itself.
@@ -124,6 +124,32 @@ impl TraceWriter {
         bytes[..4].copy_from_slice(&id.to_le_bytes());
         bytes[4..].copy_from_slice(&log_probability.to_le_bytes());
         self.push_bytes(section, &bytes)
+    }
+
+    /// Appends the next position's keys or queries, binary16.
+    ///
+    /// # Errors
+    /// Data if one is not finite; otherwise as [`TraceWriter::push_row`].
+    pub fn push_vectors(&mut self, kind: &str, values: &[u16]) -> Result<()> {
+        let section = self.section(kind)?;
+        if let Some(at) = values.iter().position(|v| v & 0x7C00 == 0x7C00) {
+            return Err(Error::data(format!(
+                "{}: section `{kind}`, row {}: number {at} is not finite",
+                self.path.display(),
+                self.first + self.sections[section].rows
+            )));
+        }
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.push_bytes(section, &bytes)
+    }
+
+    /// Appends which positions each KV head's cache held when the next step ran: a bit each, lanes one after another.
+    ///
+    /// # Errors
+    /// As [`TraceWriter::push_bytes`].
+    pub fn push_kept(&mut self, bits: &[u8]) -> Result<()> {
+        let section = self.section(KEPT)?;
+        self.push_bytes(section, bits)
     }
 
     /// Appends a section's next row as raw bytes (how a copy carries sections it does not know).
@@ -232,6 +258,7 @@ impl TraceWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        super::progress::add(bytes.len());
         self.file
             .write_all(bytes)
             .map_err(|e| beside::cannot_write(&self.path, &e))

@@ -13,9 +13,9 @@ use crate::units::Ps;
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Prompt [tokens].
+    /// Prompt (tokens).
     pub prompt: u32,
-    /// Output [tokens].
+    /// Output (tokens).
     pub output: u32,
     /// When it arrives.
     pub arrival: Ps,
@@ -54,7 +54,7 @@ pub fn staggered(n: u32, prompt: u32, output: u32, seed: u64) -> Vec<Request> {
         .collect()
 }
 
-/// Re-tier phases of `n` sequences, 0 for a batch of one: offsets [steps] below `interval`.
+/// Re-tier phases of `n` sequences, 0 for a batch of one: offsets (steps) below `interval`.
 pub fn retier_phases(n: u32, interval: u32, seed: u64) -> Vec<u32> {
     let mut rng = stats::stream(seed, stats::Purpose::Retier);
     if n == 1 {

@@ -111,6 +111,28 @@ fn refusals_name_the_thing_and_the_way_out() {
         ("streaming-llm:window=0", &["window", "at least 1"]),
         ("oracle:score=last", &["score", "oracle"]),
         ("full:hbm=1", &["full", "hbm"]),
+        ("h2o-men", &["h2o-men", "did you mean `h2o-mean`"]),
+        ("h2o:hevy=5", &["hevy", "did you mean `heavy`", "recent"]),
+        ("h2o:recent=0", &["recent", "at least 1"]),
+        ("h2o-mean:heavy=-1", &["heavy", "-1"]),
+        ("tova:budget=0", &["budget", "at least 1"]),
+        ("tova:budget=NaN", &["budget", "NaN"]),
+        ("tova-mean:budget=1e30", &["budget", "1e30"]),
+        ("lru:alpha=0", &["alpha", "over 0"]),
+        ("lru:alpha=NaN", &["alpha", "NaN"]),
+        ("lru:alpha=inf", &["alpha", "inf"]),
+        ("stream-evict:budget=0", &["budget", "over 0"]),
+        ("stream-evict:budget=1.01", &["budget", "1.01"]),
+        ("stream-evict:interval=0", &["interval", "at least 1"]),
+        ("raas:page=0", &["page", "at least 1"]),
+        ("raas:alpha=-1", &["alpha", "-1"]),
+        ("random:seed=-1", &["seed", "-1", "whole number"]),
+        ("random:budget=100", &["budget=100", "132"]),
+        ("snap-kv:budget=32", &["budget=32", "window=32"]),
+        ("snap-kv:kernel=4", &["kernel=4", "odd"]),
+        ("r-kv:budget=8", &["budget=8", "window=8"]),
+        ("r-kv:lambda=2", &["lambda", "2"]),
+        ("r-kv-importance:lambda=1", &["lambda", "unknown parameter"]),
     ] {
         let message = refused(text);
         for part in parts {
@@ -119,9 +141,33 @@ fn refusals_name_the_thing_and_the_way_out() {
     }
 }
 
+/// `list policies` is name, summary and kind beside each other: 15 + 2 + 65 + 2 + 16 columns.
+#[test]
+fn cards_fit_a_terminal_and_say_what_they_are() {
+    for card in policy::cards() {
+        assert!(
+            card.name.len() <= 15 && card.summary.len() <= 65,
+            "{}",
+            card.name
+        );
+        assert!(!card.source.is_empty());
+        for key in card.params.iter().map(|p| p.key) {
+            let error = refused(&format!("{}:{key}=\u{1f4a5}", card.name));
+            assert!(error.contains(key), "{}: {error}", card.name);
+        }
+        // An approximation is asked for by its own name, and needs nothing but mean rows.
+        if let Some(name) = card.stand_in {
+            let other = policy::parse(name).unwrap().card();
+            assert!(
+                other.needs.mean && other.needs.prompt_queries.is_none() && !other.needs.layers
+            );
+        }
+    }
+}
+
 proptest! {
     #[test]
-    fn any_text_parses_or_is_refused(text in "(full|four-tier|oracle|streaming-llm)?:?[a-z0-9=.,:%-]{0,30}") {
+    fn any_text_parses_or_is_refused(text in "(full|four-tier|oracle|streaming-llm|stream-evict|h2o|h2o-mean|tova|r-kv|r-kv-importance|snap-kv|raas|lru|random)?:?[a-z0-9=.,:%-]{0,30}") {
         if let Ok(spec) = policy::parse(&text) {
             prop_assert_eq!(spec.to_string().parse::<PolicySpec>().unwrap(), spec);
         }

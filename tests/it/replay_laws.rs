@@ -22,6 +22,15 @@ fn all_policies() -> impl Strategy<Value = PolicySpec> {
         "four-tier:interval=6,window=2,evict=0.4,semantics=cumulative,score=per-age,protect=sinks",
         "four-tier:interval=5,window=2,evict=0.1,semantics=per-interval,preset=prototype",
         "oracle:interval=8,window=3,hbm=0.3,evict=0.1,semantics=cumulative",
+        "stream-evict:budget=0.4,window=5,sinks=2,interval=8",
+        "stream-evict:budget=0.1,window=3,sinks=0,interval=5,score=per-age",
+        "h2o-mean:heavy=7,recent=5",
+        "tova-mean:budget=13",
+        "r-kv-importance:budget=20,window=4,interval=16",
+        "snap-kv-mean:budget=12,window=4,kernel=3",
+        "raas:budget=40,page=4,alpha=0.001",
+        "lru:budget=17,alpha=0.001",
+        "random:budget=20,sinks=2,window=6,seed=9",
     ]);
     text.prop_map(|t| policy::parse(t).unwrap())
 }

@@ -28,7 +28,23 @@ fn any_spec() -> impl Strategy<Value = PolicySpec> {
         });
     let streaming =
         (0u32..30, 1u32..60).prop_map(|(s, w)| format!("streaming-llm:sinks={s},window={w}"));
-    prop_oneof![4 => four, 2 => streaming, 1 => Just("full".to_string())]
+    let share = (0.01f64..=1.0, 0u32..6, 1u32..20, 1u32..20).prop_map(|(q, s, w, i)| {
+        format!("stream-evict:budget={q},sinks={s},window={w},interval={i}")
+    });
+    let tokens =
+        (0u32..60, 1u32..20, 1u32..9, 0usize..7).prop_map(|(more, window, small, which)| {
+            let budget = window + more + 1;
+            match which {
+                0 => format!("h2o-mean:heavy={more},recent={window}"),
+                1 => format!("tova-mean:budget={budget}"),
+                2 => format!("lru:budget={budget}"),
+                3 => format!("random:budget={budget},sinks=1,window={window}"),
+                4 => format!("raas:budget={budget},page={small},alpha=0.001"),
+                5 => format!("snap-kv-mean:budget={budget},window={window}"),
+                _ => format!("r-kv-importance:budget={budget},window={window},interval={small}"),
+            }
+        });
+    prop_oneof![4 => four, 2 => streaming, 1 => Just("full".to_string()), 2 => share, 5 => tokens]
         .prop_map(|text| parse(&text))
 }
 
@@ -192,6 +208,9 @@ fn beyond_the_recorded_rows_counts_stay_exact_and_mass_stays_sensible() {
         "streaming-llm:window=300",
         "full",
         "four-tier:evict=.1,semantics=cumulative,preset=prototype",
+        "stream-evict:budget=0.3",
+        "h2o-mean:heavy=100,recent=150",
+        "raas:budget=900",
     ] {
         let spec = parse(text);
         let (prompt, steps) = (

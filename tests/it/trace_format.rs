@@ -212,7 +212,7 @@ proptest! {
         let path = dir.path().join("a.kvt");
         drop(write(&case, &path));
         prop_assert!(!path.exists());
-        let reader = TraceReader::open(&dir.path().join("a.kvt.part")).unwrap();
+        let reader = TraceReader::open(&dir.path().join(format!("a.kvt.{}.part", std::process::id()))).unwrap();
         prop_assert!(reader.is_partial());
         let whole = case.rows / case.chunk_rows * case.chunk_rows;
         prop_assert_eq!(reader.rows(), whole);

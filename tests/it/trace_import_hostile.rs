@@ -20,7 +20,12 @@ fn refused(from: &Path, prompt: Option<u32>) -> Error {
     };
     let e = import(from, &options, &out).expect_err("the import went through");
     assert!(!out.exists(), "{e}");
-    assert!(!from.with_extension("out.kvt.part").exists(), "{e}");
+    assert!(
+        !from
+            .with_extension(format!("out.kvt.{}.part", std::process::id()))
+            .exists(),
+        "{e}"
+    );
     e
 }
 

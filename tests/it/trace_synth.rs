@@ -130,6 +130,12 @@ fn impossible_arguments_exit_2_and_leave_no_file() {
     let short = file(dir.path(), "short.kvt", &small());
     let error = synth(&format!("--like {} --steps 50", short.display()), &out).unwrap_err();
     assert_eq!(error.exit_code(), 2, "{error:?}");
+    // A continuation does not replace what it continues.
+    let error = synth(&format!("--like {} --steps 50", short.display()), &short).unwrap_err();
+    assert!(
+        error.exit_code() == 2 && error.message.contains("replace"),
+        "{error:?}"
+    );
     for words in [
         &["trace", "synth", "--like", "x", "-o", "y"][..],
         &["trace", "synth", "--steps", "9", "-o", "y"],

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Form;
 use crate::cli::grid::{Cell, Column, Grid, pretty};
 use crate::error::{Error, Result};
-use crate::policy::{self, Card};
+use crate::policy::{self, Card, Lanes};
 
 /// The card of `NAME[:key=value,...]`.
 pub(super) fn text(spec: &str, form: Form) -> Result<String> {
@@ -37,6 +37,14 @@ fn traits(card: &Card) -> Vec<&'static str> {
         .collect()
 }
 
+fn lanes(card: &Card) -> &'static str {
+    match card.lanes {
+        Lanes::Sequence => "sequence",
+        Lanes::Layer => "layer",
+        Lanes::KvHead => "kv-head",
+    }
+}
+
 fn table(card: &Card) -> String {
     let mut grid = Grid::new(&[
         Column("key", "PARAMETER", false),
@@ -58,9 +66,16 @@ fn table(card: &Card) -> String {
     let traits = traits(card)
         .into_iter()
         .fold(String::new(), |all, t| all + t + "\n");
+    let stand_in = card.stand_in.map_or(String::new(), |name| {
+        format!("without those: ask for the approximation {name}\n")
+    });
     format!(
-        "{}: {}\nrule from: {}\n{traits}\n{params}",
-        card.name, card.summary, card.source
+        "{}: {}\nrule from: {}\none placement a {}\nneeds of a trace: {}\n{stand_in}{traits}\n{params}",
+        card.name,
+        card.summary,
+        card.source,
+        lanes(card).replace("kv-head", "KV head"),
+        card.needs.words()
     )
 }
 
@@ -74,6 +89,9 @@ fn json(card: &Card) -> Result<String> {
         "name": card.name,
         "summary": card.summary,
         "source": card.source,
+        "lanes": lanes(card),
+        "needs": card.needs.words(),
+        "stand_in": card.stand_in,
         "oracle": card.oracle,
         "destroys": card.destroys,
         "counts_by_length": card.counts_by_length,

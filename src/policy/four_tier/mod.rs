@@ -18,13 +18,11 @@
 
 mod params;
 mod quota;
-mod rank;
 
 pub use params::{Hbm, KEYS, Params, Preset, Protect, Semantics};
 pub use quota::{Pool, Protected, Quota, quota};
 
-use rank::{Cuts, key};
-
+use super::rank::{Cuts, key};
 use super::{Card, Lanes, Moves, Needs, Policy, View};
 use crate::score::{Rule, Score};
 use crate::timeline::Tier;
@@ -104,11 +102,16 @@ impl FourTier {
 /// Tier of a candidate by the number of boundaries it lies below; the tiers' own numbers.
 const LEVELS: [Tier; 4] = [Tier::T0, Tier::T1, Tier::T2, Tier::T3];
 
+/// A fresh policy.
+pub(super) fn build(params: Params) -> Box<dyn Policy> {
+    Box::new(FourTier::new(params))
+}
+
 /// How it explains itself.
 pub fn card(params: &Params) -> Card {
     Card {
         name: "four-tier",
-        summary: "ranks unprotected tokens by attention: HBM, host, host at 8 bit, destroyed",
+        summary: "ranks tokens by attention: HBM, host, host at 8 bit, destroyed",
         params: params.list(),
         needs: Needs {
             mean: true,
@@ -118,6 +121,7 @@ pub fn card(params: &Params) -> Card {
         oracle: false,
         destroys: params.evict > 0.0,
         counts_by_length: true,
+        stand_in: None,
         source: "arXiv 2605.09490, algorithm 1",
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::policy::Param;
 use crate::policy::registry::{choice, tokens_at_least};
+use crate::policy::{Param, Settings};
 use crate::score::Rule;
 use crate::units::{Bytes, text};
 
@@ -154,12 +154,12 @@ fn word<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
         .map_or("", |(w, _)| w)
 }
 
-impl Params {
-    /// Sets one parameter from text.
-    ///
-    /// # Errors
-    /// A sentence: the value cannot be used.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+impl Settings for Params {
+    fn keys(&self) -> &'static [&'static str] {
+        KEYS
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "hbm" => self.hbm = Hbm::parse(value)?,
             "evict" => self.evict = text::share(value)?,
@@ -176,11 +176,7 @@ impl Params {
         Ok(())
     }
 
-    /// Checks that parameters agree with each other.
-    ///
-    /// # Errors
-    /// A sentence naming both keys.
-    pub fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         if self.evict > 0.0 && self.semantics.is_none() {
             return Err(format!(
                 "`evict={}` needs `semantics`: write `semantics=per-interval` (as published; it compounds: 3 % destroys \
@@ -196,7 +192,9 @@ impl Params {
         }
         Ok(())
     }
+}
 
+impl Params {
     /// As resolved.
     pub fn list(&self) -> Vec<Param> {
         let param = |key, value, help| Param { key, value, help };

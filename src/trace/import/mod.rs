@@ -15,6 +15,7 @@ mod numbers;
 pub(crate) mod raw;
 mod rows;
 mod tensors;
+mod vectors;
 
 use crate::error::{Error, Result};
 use crate::trace::beside;
@@ -22,6 +23,7 @@ use crate::trace::half;
 use crate::trace::header::Header;
 use crate::trace::import::numbers::Numbers;
 use crate::trace::import::rows::{Extent, RowStream};
+use crate::trace::import::vectors::{Arrays, Stream};
 use crate::trace::source::open_regular;
 use crate::trace::writer::TraceWriter;
 use std::io::BufReader;
@@ -157,6 +159,7 @@ struct Job<'a> {
     means: RowStream<'a>,
     layers: Option<RowStream<'a>>,
     tokens: Option<Vec<(u32, f32)>>,
+    vectors: Vec<Stream<'a>>,
 }
 
 impl<'a> Job<'a> {
@@ -182,7 +185,16 @@ impl<'a> Job<'a> {
             means,
             layers,
             tokens: None,
+            vectors: Vec::new(),
         })
+    }
+
+    /// Adds keys, queries and kept sets.
+    fn with_vectors(mut self, arrays: Arrays<'a>) -> Result<Self> {
+        self.vectors = arrays.declare(&mut self.header, self.extent)?;
+        self.header = self.header.with_chunks_for(self.extent.rows);
+        self.header.validate()?;
+        Ok(self)
     }
 
     /// Reads, checks and writes every row; an unfinished file is removed on failure.
@@ -198,6 +210,9 @@ impl<'a> Job<'a> {
 
     fn copy(&mut self, mut writer: TraceWriter) -> Result<()> {
         let (mut mean, mut per_layer) = (Vec::new(), Vec::new());
+        for stream in &mut self.vectors {
+            stream.once(&mut writer)?;
+        }
         for t in 0..self.extent.rows {
             self.means.next(t, &mut mean)?;
             writer.push_row(&mean)?;
@@ -211,10 +226,16 @@ impl<'a> Job<'a> {
                 })?;
                 writer.push_layers(&per_layer)?;
             }
+            for stream in &mut self.vectors {
+                stream.row(t, &mut writer)?;
+            }
         }
         self.means.numbers.end()?;
         if let Some(stream) = &mut self.layers {
             stream.numbers.end()?;
+        }
+        for stream in &mut self.vectors {
+            stream.end()?;
         }
         writer.finish()
     }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::trace::import::numbers::Width;
 use std::io::Read;
 
-/// Longest header text taken [bytes].
+/// Longest header text taken (bytes).
 const MAX_TEXT: u32 = 1 << 16;
 
 /// What a .npy file announces.
@@ -17,7 +17,7 @@ pub(crate) struct Npy {
     /// As written: `<f2`.
     pub(crate) descr: String,
     pub(crate) shape: Vec<u64>,
-    /// Offset of the first element [bytes].
+    /// Offset of the first element (bytes).
     pub(crate) data: u64,
 }
 
@@ -67,6 +67,17 @@ impl Npy {
             other => Err(
                 Error::data(format!("{label} has elements of type `{other}`"))
                     .help("weights are little-endian floats: <f2, <f4 or <f8"),
+            ),
+        }
+    }
+
+    /// The width of truth values.
+    pub(crate) fn truth(&self, label: &str) -> Result<Width> {
+        match self.descr.as_str() {
+            "|b1" | "|u1" => Ok(Width::U8),
+            other => Err(
+                Error::data(format!("{label} has elements of type `{other}`"))
+                    .help("kept sets are truth values: |b1, or |u1 of 0 and 1"),
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! A `NumPy` archive: arrays `rows`, and optionally `prompt`, `layers` and `column_sums`.
+//! A `NumPy` archive: arrays `rows`, and optionally `prompt`, `layers`, `column_sums`, `keys`, `queries` and `kept`.
 //!
 //! Arrays are unpacked as they are read and never held whole, so an archive that inflates without end runs into the first
 //! row that does not sum to 1. The archive is opened once an array, because rows and layers are read side by side.
@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::trace::import::npy::Npy;
 use crate::trace::import::numbers::Numbers;
 use crate::trace::import::rows::{self, RowStream};
+use crate::trace::import::vectors::Arrays;
 use crate::trace::import::{Job, Named, Options, prompt_from};
 use crate::trace::source::open_regular;
 use std::fs::File;
@@ -21,6 +22,8 @@ const MAX_SMALL: u64 = 1 << 24;
 pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<u32> {
     let mut archives = [open(path)?, open(path)?, open(path)?];
     let [for_small, for_rows, for_layers] = &mut archives;
+    let mut beside = [open(path)?, open(path)?, open(path)?];
+    let [for_keys, for_queries, for_kept] = &mut beside;
     let named = Named {
         prompt: small(for_small, path, "prompt")?,
         column_sums: small(for_small, path, "column_sums")?,
@@ -36,12 +39,18 @@ pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<u32> 
         Some((npy, numbers)) => Some(RowStream::layers(numbers, &npy.shape, extent)?),
         None => None,
     };
+    let vectors = Arrays {
+        keys: array(for_keys, path, "keys")?.map(with_shape),
+        queries: array(for_queries, path, "queries")?.map(with_shape),
+        kept: array(for_kept, path, "kept")?.map(with_shape),
+    };
     Job::new(
         options.header(path, extent, given, named.column_sums),
         extent,
         means,
         layers,
     )?
+    .with_vectors(vectors)?
     .write(out)
 }
 
@@ -65,12 +74,19 @@ fn array<'a>(
     let Some((npy, entry)) = entry(archive, name, &label)? else {
         return Ok(None);
     };
-    let width = npy.width(&label)?;
+    let width = match name {
+        "kept" => npy.truth(&label)?,
+        _ => npy.width(&label)?,
+    };
     let at = npy.data;
     Ok(Some((
         npy,
         Numbers::new(BufReader::new(entry), width, label, at),
     )))
+}
+
+fn with_shape((npy, numbers): (Npy, Numbers<'_>)) -> (Numbers<'_>, Vec<u64>) {
+    (numbers, npy.shape)
 }
 
 fn entry<'a>(

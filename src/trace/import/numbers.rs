@@ -1,4 +1,4 @@
-//! A stream of little-endian floats of three widths, read as binary16.
+//! A stream of little-endian floats of three widths, read as binary16 (or of truth values, a byte each).
 //!
 //! Input is taken in pieces of 64 KiB, so that a file which announces more than it holds (or inflates to more than it
 //! should) costs no memory before it is found out.
@@ -10,6 +10,8 @@ use std::io::{ErrorKind, Read};
 /// Width of a source's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
+    /// Whole numbers of 0 to 255 (truth values), not rounded.
+    U8,
     F16,
     F32,
     F64,
@@ -18,6 +20,7 @@ pub(crate) enum Width {
 impl Width {
     pub(crate) fn bytes(self) -> usize {
         match self {
+            Self::U8 => 1,
             Self::F16 => 2,
             Self::F32 => 4,
             Self::F64 => 8,
@@ -28,6 +31,7 @@ impl Width {
     fn append(self, bytes: &[u8], out: &mut Vec<u16>) {
         let pieces = bytes.chunks_exact(self.bytes());
         match self {
+            Self::U8 => out.extend(bytes.iter().map(|b| u16::from(*b))),
             Self::F16 => out.extend(pieces.map(|b| u16::from_le_bytes([b[0], b[1]]))),
             Self::F32 => out.extend(pieces.map(|b| {
                 let b = [b[0], b[1], b[2], b[3]];
@@ -47,7 +51,7 @@ pub(crate) struct Numbers<'a> {
     width: Width,
     /// File, and array within it.
     pub(crate) label: String,
-    /// Offset of the next number, in the file or in the unpacked array [bytes].
+    /// Offset of the next number, in the file or in the unpacked array (bytes).
     pub(crate) at: u64,
     buffer: Vec<u8>,
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Value of `format` in the JSON.
 pub(crate) const FORMAT: &str = "attn-trace-f16-v0";
-/// Longest JSON taken [bytes].
+/// Longest JSON taken (bytes).
 const MAX_JSON: u64 = 256 << 20;
 
 /// The JSON of a raw pair.

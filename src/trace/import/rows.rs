@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::trace::half;
 use crate::trace::import::numbers::Numbers;
 
-/// Longest sequence taken by an import [tokens].
+/// Longest sequence taken by an import (tokens).
 const MAX_POSITIONS: u64 = 1 << 24;
 /// Most layers taken by an import.
 const MAX_LAYERS: u64 = 4096;

@@ -1,10 +1,11 @@
-//! A safetensors file: tensors `rows`, and optionally `layers`; `prompt` and `model` in its metadata.
+//! A safetensors file: tensors `rows`, and optionally `layers`, `keys`, `queries` and `kept`; `prompt` and `model` in its metadata.
 //!
 //! Only the header is parsed by the crate; tensors are read from the file as a stream, so memory does not grow with them.
 
 use crate::error::{Error, Result};
 use crate::trace::import::numbers::{Numbers, Width};
 use crate::trace::import::rows::{self, RowStream};
+use crate::trace::import::vectors::Arrays;
 use crate::trace::import::{Job, Options, Prompt};
 use crate::trace::source::open_regular;
 use safetensors::Dtype;
@@ -12,7 +13,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Longest header taken [bytes].
+/// Longest header taken (bytes).
 const MAX_HEADER: u64 = 64 << 20;
 
 pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<u32> {
@@ -48,12 +49,23 @@ pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<u32> 
         }
         None => None,
     };
+    let beside = |name: &str| {
+        let info = meta.info(name);
+        info.map(|info| tensor(path, &label, name, info, data))
+            .transpose()
+    };
+    let vectors = Arrays {
+        keys: beside("keys")?,
+        queries: beside("queries")?,
+        kept: beside("kept")?,
+    };
     Job::new(
         options.header(path, extent, given, None),
         extent,
         means,
         layers,
     )?
+    .with_vectors(vectors)?
     .write(out)
 }
 
@@ -98,9 +110,16 @@ fn tensor(
 ) -> Result<(Numbers<'static>, Vec<u64>)> {
     let label = format!("{label}, tensor `{name}`");
     let width = match info.dtype {
+        Dtype::F16 | Dtype::F32 | Dtype::F64 if name == "kept" => {
+            return Err(
+                Error::data(format!("{label} has elements of type {:?}", info.dtype))
+                    .help("kept sets are truth values: BOOL, or U8 of 0 and 1"),
+            );
+        }
         Dtype::F16 => Width::F16,
         Dtype::F32 => Width::F32,
         Dtype::F64 => Width::F64,
+        Dtype::BOOL | Dtype::U8 if name == "kept" => Width::U8,
         other => {
             return Err(
                 Error::data(format!("{label} has elements of type {other:?}"))

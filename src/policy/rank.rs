@@ -1,4 +1,4 @@
-//! Splits candidates by rank without sorting them.
+//! Splits candidates by rank without sorting them; shared by all policies, so that ties are one rule.
 //!
 //! Each boundary of the ranking is one selection on the bare keys (linear in the candidates); a pass in position order
 //! then compares every candidate with the boundaries. Of candidates that tie with a boundary the lower positions come
@@ -84,5 +84,16 @@ fn cut(scratch: &mut [u64], sorted: usize, rank: usize) -> Cut {
     Cut {
         key,
         ties: scratch[..rank].iter().filter(|k| **k == key).count(),
+    }
+}
+
+/// Calls `low` with the index of each of the `n` lowest of `scores`, in position order; of ties the lower positions.
+pub(super) fn lowest(scores: &[f64], n: usize, mut low: impl FnMut(usize)) {
+    let mut keys: Vec<u64> = scores.iter().map(|s| key(*s)).collect();
+    let mut boundary = cut(&mut keys, 0, n);
+    for (i, score) in scores.iter().enumerate() {
+        if boundary.takes(key(*score)) {
+            low(i);
+        }
     }
 }

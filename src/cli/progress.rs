@@ -1,0 +1,66 @@
+//! A bar on stderr for what takes over a second.
+//!
+//! Only on a terminal, never with `--quiet`, and only once a second has passed: short runs stay clean. The work does not
+//! know of it; a thread watches the counter of bytes that `trace` keeps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::trace::progress;
+
+/// A watched stretch of work; the bar goes when this does.
+#[derive(Debug)]
+pub struct Watch {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How often the bar is drawn.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Work shorter than this shows no bar.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Watches work that reads or writes about `total` bytes, named by `what`.
+pub fn watch(what: &'static str, total: u64, quiet: bool) -> Watch {
+    let over = Arc::new(AtomicBool::new(false));
+    let shown = !quiet && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let seen = Arc::clone(&over);
+    let thread = shown.then(|| std::thread::spawn(move || draw(what, total, &seen)));
+    Watch { over, thread }
+}
+
+fn draw(what: &'static str, total: u64, over: &AtomicBool) {
+    let begun = std::time::Instant::now();
+    let before = progress::bytes();
+    while begun.elapsed() < PATIENCE {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        std::thread::sleep(TICK / 4);
+    }
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    let template = "{msg} {wide_bar} {bytes} of {total_bytes}, {eta} left";
+    bar.set_style(
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    bar.set_message(what);
+    while !over.load(Ordering::Relaxed) {
+        bar.set_position((progress::bytes() - before).min(total));
+        std::thread::sleep(TICK);
+    }
+    bar.finish_and_clear();
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok(); // a bar that failed to draw is no failure of the work
+        }
+    }
+}
