@@ -240,7 +240,7 @@ fn a_fit_finds_the_law_that_rows_were_drawn_from() {
         found.revisit
     );
     assert!(found.heavy_share < 0.02, "{}", found.heavy_share);
-    assert!(found.prompt_slope > -0.2, "{}", found.prompt_slope);
+    assert!(found.prompt_lasts > 0.7, "{}", found.prompt_lasts);
 }
 
 /// What a setting's tail looks like: mass on T0, T1, T3, promotions, demotions.

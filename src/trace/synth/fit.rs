@@ -69,13 +69,14 @@ impl Sums {
                 .iter()
                 .map(|w| w / self.front_rows.max(1.0))
                 .collect(),
-            prompt_slope: self.prompt_line.slope().unwrap_or(0.0).clamp(-1.5, 0.0),
-            prompt_from: self.prompt_line.mean_x().exp().max(1.0),
+            prompt_lasts: 1.0,
+            prompt_from: 1.0,
             kernel: self.kernel.clone(),
             decay: self.decay(),
             tokens: Vec::new(),
             donors: Vec::new(),
             spread_slope: 0.0,
+            lasting: 0.0,
             heavy_share: 0.0,
             heavy_weights: Vec::new(),
             heavy_loss: 0.0,
@@ -84,10 +85,27 @@ impl Sums {
             revisit: UNSEEN.2,
             revisit_reach: UNSEEN.3,
         };
+        self.fit_prompt(&mut law);
         self.fit_tokens(&mut law)?;
         self.fit_revisits(&mut law);
         self.fit_noise(&mut law);
         Ok(law)
+    }
+
+    /// How much of the prompt lasts: its share as a constant and a part that decays as any old token does.
+    fn fit_prompt(&self, law: &mut Law) {
+        let Some((end, _)) = self.prompt_rest.last() else {
+            return;
+        };
+        let left = |off: f64| (off / end).powf(-law.decay);
+        let mut line = Line::default();
+        for (off, share) in &self.prompt_rest {
+            line.add(left(*off), *share);
+        }
+        let (mean, decayed) = (line.mean_y(), line.mean_x());
+        let decays = line.slope().unwrap_or(0.0) * decayed;
+        law.prompt_lasts = 1.0 - (decays / mean.max(1e-12)).clamp(0.0, 1.0);
+        law.prompt_from = end * decayed.powf(-1.0 / law.decay);
     }
 
     /// Span `i` of the kept ones: its first row, and the logs of its tokens that were out of the window throughout.

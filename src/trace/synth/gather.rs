@@ -5,7 +5,6 @@
 //! 32 rows, whatever the length of the trace.
 
 use super::law::SINKS;
-use super::trim::Line;
 use super::{SPAN, WINDOW};
 
 /// Spans kept, the latest ones.
@@ -32,7 +31,8 @@ pub(super) struct Sums {
     pub(super) kernel: Vec<f64>,
     pub(super) front: Vec<f64>,
     pub(super) front_rows: f64,
-    pub(super) prompt_line: Line,
+    /// Late rows by what the prompt beyond its sinks drew: how far off its middle is (tokens), and its share.
+    pub(super) prompt_rest: Vec<(f64, f64)>,
     /// Logs of the last rows on some tokens, row by row.
     pub(super) noise: Vec<Vec<f64>>,
 }
@@ -54,7 +54,7 @@ impl Sums {
             kernel: vec![0.0; WINDOW as usize],
             front: vec![0.0; prompt],
             front_rows: 0.0,
-            prompt_line: Line::default(),
+            prompt_rest: Vec::new(),
             noise: Vec::new(),
         }
     }
@@ -99,10 +99,8 @@ impl Sums {
         self.front_rows += 1.0;
         let rest: f64 = front.iter().skip(SINKS).map(|w| f64::from(*w)).sum();
         if t >= SPAN as usize && rest > 0.0 {
-            self.prompt_line.add(
-                (t as f64 + self.prompt as f64 / 2.0).ln(),
-                (rest * scale).ln(),
-            );
+            let off = t as f64 + self.prompt as f64 / 2.0;
+            self.prompt_rest.push((off, rest * scale));
         }
     }
 

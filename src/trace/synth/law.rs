@@ -1,7 +1,7 @@
 //! What a mean row looks like, as numbers.
 //!
 //! Before it is scaled to sum to 1, the row of step `t` puts on
-//! * the front (sinks, prompt): its late mean; the prompt beyond the sinks times `(t / prompt_from) ^ prompt_slope`;
+//! * the front (sinks, prompt): its late mean; of the prompt beyond the sinks a part lasts, the rest decays with age;
 //! * a generated token of age `a < 128`: `kernel[a]` times the token's `young` factor;
 //! * an older one: `old * (a / 128) ^ -decay`, and `heavy` besides.
 //!
@@ -44,9 +44,9 @@ pub struct Law {
     pub rows: u32,
     /// Mean weight of each prompt position (share of a row).
     pub front: Vec<f64>,
-    /// Power by which the prompt beyond the sinks changes with the step, at most 0.
-    pub prompt_slope: f64,
-    /// Step at which it is as in `front`.
+    /// Share of the prompt beyond the sinks, as in `front`, that does not decay.
+    pub prompt_lasts: f64,
+    /// Distance from the middle of the prompt at which it is as in `front` (tokens).
     pub prompt_from: f64,
     /// Mean weight by age of the latest 128 tokens, own position first (share of a row).
     pub kernel: Vec<f64>,
@@ -57,6 +57,8 @@ pub struct Law {
     pub(super) donors: Vec<Donor>,
     /// Power by which the spread of the young factors changes with the step, at most 0.
     pub spread_slope: f64,
+    /// Slope of the log of `old` over that of `young`, between tokens.
+    pub lasting: f64,
     /// Share of new tokens that are heavy hitters.
     pub heavy_share: f64,
     /// Weights of heavy hitters, to draw from (shares of a row).
@@ -92,7 +94,8 @@ impl Law {
     /// Factor on the prompt beyond the sinks at a step.
     pub fn prompt_factor(&self, step: u32) -> f64 {
         let at = (f64::from(step) + f64::from(self.prompt()) / 2.0).max(1.0);
-        (at / self.prompt_from).powf(self.prompt_slope)
+        self.prompt_lasts
+            + (1.0 - self.prompt_lasts) * (at / self.prompt_from).powf(-self.decay)
     }
 
     /// What age leaves of an old token's weight.
@@ -193,9 +196,11 @@ impl Dealer<'_> {
             };
         let since = f64::from(born + super::SPAN) / f64::from(donor.born + super::SPAN);
         let narrowed = since.max(1.0).powf(self.law.spread_slope);
+        let young = donor.young.powf(narrowed);
         Token {
-            young: donor.young.powf(narrowed),
-            old: donor.old,
+            young,
+            // What goes with the young factor narrows with it.
+            old: donor.old * (young / donor.young).powf(self.law.lasting),
             heavy,
         }
     }

@@ -23,6 +23,10 @@ impl Line {
         self.x / self.n.max(1.0)
     }
 
+    pub(super) fn mean_y(&self) -> f64 {
+        self.y / self.n.max(1.0)
+    }
+
     /// Slope; none of fewer than three points or without spread in x.
     pub(super) fn slope(&self) -> Option<f64> {
         let spread = self.n * self.xx - self.x * self.x;
