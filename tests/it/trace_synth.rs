@@ -312,9 +312,9 @@ fn print(name: &str, rows: usize, errors: &[[f64; 5]; 6]) {
     }
 }
 
-/// Fitted on the first 1,200 rows of a 2,500-row recording, the rest is met within 15 % by mass, promotions and demotions;
-/// but for promotions at hbm=0.3 with eviction (135 in all), which come out some 20 % high: that text starts to loop
-/// just there, and its late tokens differ less than any before.
+/// Fitted on the first 1,200 rows of a 2,500-row recording, the rest is met within 15 %: mass by tier, promotions, demotions.
+/// The text begins to loop some hundred rows before that; a law that does not see it has 20 % too many promotions at
+/// hbm=0.3 with eviction.
 #[test]
 fn a_long_recording_is_met_by_its_continuation() {
     let Some(shared) = shared() else {
@@ -325,9 +325,8 @@ fn a_long_recording_is_met_by_its_continuation() {
     print("smol_long_t6_s8", 1200, &errors);
     for (i, row) in errors.iter().enumerate() {
         for (j, error) in row.iter().enumerate() {
-            let bound = if (i, j) == (3, 3) { 0.25 } else { 0.15 };
             assert!(
-                error.abs() <= bound,
+                error.abs() <= 0.15,
                 "{} [{j}]: {:+.1} %",
                 SETTINGS[i],
                 100.0 * error

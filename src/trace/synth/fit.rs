@@ -6,21 +6,14 @@
 //! age it would mix decay with what kind of text came when. A token far above the others is a heavy hitter.
 
 use super::gather::{FLOOR, Sums};
-use super::law::{Donor, Law, Token};
-use super::trim::{Line, mean, median, variance};
+use super::law::Law;
+use super::repeat;
+use super::trim::{Line, mean};
 use super::{SPAN, WINDOW};
 use crate::error::{Error, Result};
 use crate::simd::Kernels;
 use crate::trace::Rows;
 
-/// Spans that a token's late weight is taken from.
-const LATEST: usize = 6;
-/// Tokens that new ones are modelled on, the latest that have left the window.
-const DONORS: usize = 320;
-/// Fewest of them.
-const FEWEST: usize = 16;
-/// How far above the median a heavy hitter lies.
-const HEAVY: f64 = 8.0;
 /// Decay seen in the shipped traces, and how many squared log-ratios of age it counts for.
 const DECAY: (f64, f64) = (1.2, 50.0);
 /// Noise, what it keeps, revisits and their reach in the shipped traces, for recordings too short to show their own.
@@ -89,6 +82,9 @@ impl Sums {
         self.fit_tokens(&mut law)?;
         self.fit_revisits(&mut law);
         self.fit_noise(&mut law);
+        if repeat::period(&self.profiles).is_some() {
+            law.revisit = law.revisit.min(repeat::REVISIT);
+        }
         Ok(law)
     }
 
@@ -109,7 +105,7 @@ impl Sums {
     }
 
     /// Span `i` of the kept ones: its first row, and the logs of its tokens that were out of the window throughout.
-    fn old_in(&self, i: usize) -> (usize, &[f64]) {
+    pub(super) fn old_in(&self, i: usize) -> (usize, &[f64]) {
         let start = (self.first + i) * SPAN as usize;
         (
             start,
@@ -118,7 +114,7 @@ impl Sums {
     }
 
     /// Log of the age of token `q` in the middle of the span that starts at row `start`.
-    fn age(&self, start: usize, q: usize) -> f64 {
+    pub(super) fn age(&self, start: usize, q: usize) -> f64 {
         self.ages[start + SPAN as usize / 2 - q]
     }
 
@@ -140,149 +136,13 @@ impl Sums {
         (dot / square).clamp(0.3, 2.5)
     }
 
-    /// Log of the weight that token `q` would have at age 128, from the latest spans it was old in.
-    fn late_weight(&self, law: &Law, q: usize) -> Option<f64> {
-        let window = f64::from(WINDOW).ln();
-        let (mut sum, mut n) = (0.0, 0.0);
-        for i in self.logs.len().saturating_sub(LATEST)..self.logs.len() {
-            let (start, span) = self.old_in(i);
-            if let Some(log) = span.get(q) {
-                sum += log + law.decay * (self.age(start, q) - window);
-                n += 1.0;
-            }
-        }
-        (n > 0.0).then(|| sum / n)
-    }
-
-    fn fit_tokens(&self, law: &mut Law) -> Result<()> {
-        let n = self.rows as usize;
-        let weights: Vec<Option<f64>> = (0..n).map(|q| self.late_weight(law, q)).collect();
-        let mut known: Vec<f64> = weights.iter().flatten().copied().collect();
-        if known.len() < FEWEST {
-            return Err(Error::usage(format!(
-                "{n} rows are too few to say where attention goes beyond them"
-            ))
-            .help("use a trace of at least 272 rows, or ask for no more steps than it has"));
-        }
-        let typical = median(&mut known);
-        let within = |q: usize| {
-            law.kernel[..(n - q).min(WINDOW as usize)]
-                .iter()
-                .sum::<f64>()
-        };
-        for (q, weight) in weights.iter().enumerate() {
-            let young = if n - q >= 16 {
-                (self.young[q] / within(q).max(1e-12)).max(1e-3)
-            } else {
-                1.0
-            };
-            let token = match weight {
-                // Long enough out of the window to tell what lasts.
-                Some(w) if *w > typical + HEAVY.ln() && q + (WINDOW + 5 * SPAN) as usize <= n => {
-                    Token {
-                        young,
-                        old: typical.exp(),
-                        heavy: self.level(q),
-                    }
-                }
-                Some(w) => Token {
-                    young,
-                    old: w.exp(),
-                    heavy: 0.0,
-                },
-                None => Token {
-                    young,
-                    old: 0.0,
-                    heavy: 0.0,
-                },
-            };
-            law.tokens.push(token);
-        }
-        self.fit_new(law, known.len());
-        Ok(())
-    }
-
-    /// Mean weight over the latest spans.
-    fn level(&self, q: usize) -> f64 {
-        let spans = self.spans.iter().rev().take(LATEST).filter(|s| q < s.len());
-        mean(spans.map(|s| f64::from(s[q])))
-    }
-
-    /// What new tokens will be like; also completes tokens that are still in the window.
-    fn fit_new(&self, law: &mut Law, known: usize) {
-        let first = known.saturating_sub(DONORS);
-        let donors = law.tokens[first..known].iter().zip(first..);
-        law.donors = donors
-            .map(|(t, q)| Donor {
-                young: t.young,
-                old: t.old,
-                born: to_step(q),
-            })
-            .collect();
-        for (i, token) in law.tokens[known..].iter_mut().enumerate() {
-            token.old = law.donors[i % law.donors.len()].old;
-        }
-        let settled = self.late.saturating_sub(256)
-            ..(self.rows as usize).saturating_sub(WINDOW as usize + 300);
-        if let Some(tokens) = law.tokens.get(settled).filter(|t| !t.is_empty()) {
-            law.heavy_weights = tokens
-                .iter()
-                .map(|t| t.heavy)
-                .filter(|h| *h > 0.0)
-                .collect();
-            law.heavy_share = law.heavy_weights.len() as f64 / tokens.len() as f64;
-        }
-        law.heavy_loss = self.heavy_loss(law);
-        let mut line = Line::default();
-        let seen = law.tokens.len().saturating_sub(96);
-        for (i, block) in law.tokens[..seen]
-            .chunks(SPAN as usize)
-            .enumerate()
-            .filter(|(_, b)| b.len() >= 24)
-        {
-            let at = (i as f64 + 1.0) * f64::from(SPAN) + block.len() as f64 / 2.0;
-            let spread = variance(block.iter().map(|t| t.young.ln())).sqrt();
-            line.add(at.ln(), spread.max(1e-3).ln());
-        }
-        law.spread_slope = line.slope().unwrap_or(0.0).clamp(-0.5, 0.0);
-    }
-
-    /// Share of the heavy hitters of the first kept span that are none in the last, a span.
-    fn heavy_loss(&self, law: &Law) -> f64 {
-        let Some(last) = self.logs.len().checked_sub(1).filter(|n| *n > 0) else {
-            return 0.0;
-        };
-        let (start, before) = self.old_in(0);
-        let window = f64::from(WINDOW).ln();
-        let typical = median(&mut law.donors.iter().map(|d| d.old.ln()).collect::<Vec<_>>());
-        let seen = start.saturating_sub((WINDOW + 4 * SPAN) as usize);
-        let is_heavy = |q: usize| {
-            before[q] + law.decay * (self.age(start, q) - window) > typical + (2.0 * HEAVY).ln()
-        };
-        let heavy: Vec<usize> = (0..seen).filter(|q| is_heavy(*q)).collect();
-        let ceased = heavy
-            .iter()
-            .filter(|q| law.tokens[**q].heavy <= 0.0)
-            .count();
-        ceased as f64 / heavy.len().max(1) as f64 / last as f64
-    }
-
     /// Changes between neighbouring spans that neighbours in the text share.
     fn fit_revisits(&self, law: &mut Law) {
         let (mut near, mut far) = (Vec::new(), Vec::new());
         for i in 1..self.logs.len() {
-            let ((start, before), (later, after)) = (self.old_in(i - 1), self.old_in(i));
-            let ordinary = (0..before.len()).filter(|q| law.tokens[*q].heavy <= 0.0);
-            let change = |q: usize| {
-                after[q] - before[q] + law.decay * (self.age(later, q) - self.age(start, q))
-            };
-            let mut changes: Vec<f64> = ordinary.map(change).collect();
+            let changes = self.changes(law, i);
             if changes.len() < 48 {
                 continue;
-            }
-            let typical = median(&mut changes.clone());
-            for c in &mut changes {
-                *c = (*c - typical).clamp(-2.0, 2.0);
             }
             let product =
                 |lag: usize| mean(changes.iter().zip(&changes[lag..]).map(|(a, b)| a * b));
@@ -330,8 +190,4 @@ impl Sums {
 
 fn ln(weight: f32) -> f64 {
     (f64::from(weight) + FLOOR / 3.0).ln()
-}
-
-fn to_step(q: usize) -> u32 {
-    u32::try_from(q).unwrap_or(u32::MAX)
 }

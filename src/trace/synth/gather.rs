@@ -5,6 +5,7 @@
 //! 32 rows, whatever the length of the trace.
 
 use super::law::SINKS;
+use super::repeat;
 use super::{SPAN, WINDOW};
 
 /// Spans kept, the latest ones.
@@ -33,6 +34,8 @@ pub(super) struct Sums {
     pub(super) front_rows: f64,
     /// Late rows by what the prompt beyond its sinks drew: how far off its middle is (tokens), and its share.
     pub(super) prompt_rest: Vec<(f64, f64)>,
+    /// The last rows at some ages.
+    pub(super) profiles: Vec<repeat::Profile>,
     /// Logs of the last rows on some tokens, row by row.
     pub(super) noise: Vec<Vec<f64>>,
 }
@@ -55,6 +58,7 @@ impl Sums {
             front: vec![0.0; prompt],
             front_rows: 0.0,
             prompt_rest: Vec::new(),
+            profiles: Vec::new(),
             noise: Vec::new(),
         }
     }
@@ -86,6 +90,9 @@ impl Sums {
                 *sum += f64::from(*w) * scale;
             }
             self.add_front(t, front, scale);
+        }
+        if t + repeat::KEPT >= self.rows as usize {
+            self.profiles.extend(repeat::profile(generated, FLOOR));
         }
         if t + SPAN as usize >= self.rows as usize {
             self.add_noise(generated);

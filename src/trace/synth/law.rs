@@ -37,6 +37,13 @@ pub(super) struct Donor {
     pub(super) born: u32,
 }
 
+impl Donor {
+    /// Late weight of a token that is like it but for its young factor: what goes with that goes along.
+    pub(super) fn aged(&self, young: f64, lasting: f64) -> f64 {
+        self.old * (young / self.young).powf(lasting)
+    }
+}
+
 /// The law of a trace's rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Law {
@@ -94,8 +101,7 @@ impl Law {
     /// Factor on the prompt beyond the sinks at a step.
     pub fn prompt_factor(&self, step: u32) -> f64 {
         let at = (f64::from(step) + f64::from(self.prompt()) / 2.0).max(1.0);
-        self.prompt_lasts
-            + (1.0 - self.prompt_lasts) * (at / self.prompt_from).powf(-self.decay)
+        self.prompt_lasts + (1.0 - self.prompt_lasts) * (at / self.prompt_from).powf(-self.decay)
     }
 
     /// What age leaves of an old token's weight.
@@ -199,8 +205,7 @@ impl Dealer<'_> {
         let young = donor.young.powf(narrowed);
         Token {
             young,
-            // What goes with the young factor narrows with it.
-            old: donor.old * (young / donor.young).powf(self.law.lasting),
+            old: donor.aged(young, self.law.lasting),
             heavy,
         }
     }

@@ -15,8 +15,11 @@
 mod draw;
 mod fit;
 mod gather;
+mod lasting;
 mod law;
+mod repeat;
 mod shape;
+mod tokens;
 mod trim;
 mod write;
 
