@@ -272,13 +272,13 @@ const SETTINGS: [&str; 6] = [
     "four-tier:hbm=0.7,evict=0.03,semantics=per-interval",
 ];
 
-/// Relative errors of the rest of a trace continued from its first `rows`, by setting, mean over seeds 0..4.
+/// Relative errors of the rest of a trace continued from its first `rows`, by setting, mean over seeds 0..8.
 fn errors(trace: &Made, rows: usize) -> [[f64; 5]; 6] {
     let specs = SETTINGS.map(|text| policy::parse(text).unwrap());
     let real = replay::run(trace, &specs).unwrap();
     let law = Law::fit(trace, rows as u32).unwrap();
     let mut out = [[0.0; 5]; 6];
-    for seed in 0..4 {
+    for seed in 0..8 {
         let mut drawer = Drawer::new(&law, seed, rows as u32);
         let mut all = trace.rows[..rows].to_vec();
         all.resize_with(trace.rows.len(), || {
@@ -294,7 +294,7 @@ fn errors(trace: &Made, rows: usize) -> [[f64; 5]; 6] {
             let (got, want) = (tail(timeline, rows), tail(&real[i], rows));
             for j in 0..5 {
                 out[i][j] += if want[j] > 0.0 {
-                    (got[j] / want[j] - 1.0) / 4.0
+                    (got[j] / want[j] - 1.0) / 8.0
                 } else {
                     0.0
                 };

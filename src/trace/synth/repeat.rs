@@ -2,8 +2,8 @@
 //!
 //! Long chains of small models often end in a loop. From then on every token has had the same tokens before it as its
 //! copy one period earlier, so both rows look alike, age by age; that is what is looked for, in the last rows and over
-//! ages within the window. New tokens of such a text are copies of those of the last period: they differ less than the
-//! text before did. Rival: comparing token ids, which a trace need not carry. Ignored: loops longer than the window, and
+//! ages within the window. New tokens of a loop are copies of those of its last period: they differ less than the text
+//! before did. Rival: comparing token ids, which a trace need not carry. Ignored: loops longer than the window, and
 //! that a loop may end. Units: tokens.
 //!
 //! Seen in recordings: the median of what a token draws once old stays as it was, its outliers go (every period is gone

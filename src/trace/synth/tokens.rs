@@ -2,7 +2,7 @@
 //!
 //! Per token: what it drew in the window (its young factor) and, from its last spans of 64 rows, the weight it would have
 //! at age 128. A token far above the others is a heavy hitter, and does not decay.
-//! New tokens are like the latest ones that have left the window or, where the text goes round in circles (see `repeat`),
+//! New tokens are like the latest ones that have left the window and, where the text goes round in circles (see `repeat`),
 //! like those of its last period. Units: shares of a row.
 
 use super::gather::Sums;
@@ -80,7 +80,8 @@ impl Sums {
         Ok(())
     }
 
-    /// Where the text repeats itself, new tokens are like those of its last period that have been seen for long enough.
+    /// Where the text repeats itself, half of the new tokens are like those of its last period that have been seen for long
+    /// enough, and half like the text before: nobody knows how long a loop lasts.
     fn fit_loop(&self, law: &mut Law, lasting: &Lasting) {
         let Some(period) = repeat::period(&self.profiles) else {
             return;
@@ -94,7 +95,10 @@ impl Sums {
                 born: self.rows,
             }
         };
-        law.donors = (end.saturating_sub(period)..end).map(copied).collect();
+        let copies: Vec<Donor> = (end.saturating_sub(period)..end).map(copied).collect();
+        let whole_periods = law.donors.len() / copies.len() * copies.len();
+        law.donors
+            .extend(copies.iter().cycle().take(whole_periods).copied());
     }
 
     /// Weights of heavy hitters, 0 for others; what one draws besides is a typical token's.
