@@ -78,8 +78,11 @@ pub mod scenario;
 // 20: the answer against its alternatives.
 pub mod plan;
 
-// 21: table, csv, markdown, plots.
+// 21: the published figures beside ours.
+pub mod reproduce;
+
+// 22: table, csv, markdown, plots.
 pub mod report;
 
-// 22: one file a verb.
+// 23: one file a verb.
 pub mod cli;

@@ -34,6 +34,9 @@ pub struct Held {
     pub sequences: f64,
     /// Tokens in T0, T1, T2 of layers without a window.
     pub tiers: [f64; 3],
+    /// Tokens that T0's pages have room for, where a page is freed only once no T0 token is left in it; zero where live
+    /// tokens are packed.
+    pub room: f64,
     /// Tokens each class with a window keeps (index = class; 0 for classes without one); empty if no class has one.
     pub windowed: Vec<f64>,
 }
@@ -62,6 +65,8 @@ pub struct Ledger {
     page: f64,
     depth: f64,
     t1: T1Mode,
+    /// Whether T0 keeps every page with a T0 token in it.
+    pub whole_pages: bool,
     spare_pages: f64,
 }
 
@@ -105,6 +110,7 @@ impl Ledger {
             page: f64::from(d.runtime.page_tokens),
             depth: f64::from(prepared.staged_layers()),
             t1: d.t1,
+            whole_pages: d.compact == Compact::None && d.runtime.page_tokens > 1,
             spare_pages: if d.compact == Compact::Retier {
                 1.0
             } else {
@@ -157,7 +163,7 @@ impl Ledger {
             0.0
         };
         Instant {
-            kv_t0: self.kv_token * held.tiers[0] + self.windowed_bytes(held) + spare,
+            kv_t0: self.kv_token * held.tiers[0].max(held.room) + self.windowed_bytes(held) + spare,
             staging: self.staging(held.tiers[1], held.tiers[2]),
         }
     }

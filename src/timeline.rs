@@ -20,6 +20,9 @@ pub enum Tier {
     T3 = 3,
 }
 
+/// Positions of a page.
+pub const PAGE: u32 = 16;
+
 /// A stretch of steps between two decisions: the counts at its first step; each later step appends one T0 token.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
@@ -98,6 +101,15 @@ impl Timeline {
         let mut tokens = i.tokens;
         tokens[0] += f64::from(step - i.first_step);
         tokens
+    }
+
+    /// Tokens that the pages of T0 have room for during `step`, which runs under interval `index`: a page stays as long as
+    /// one T0 token is left in it.
+    pub fn t0_room(&self, index: usize, step: u32) -> f64 {
+        let i = &self.intervals[index];
+        let pages = |step: u32| (self.prompt + step + 1).div_ceil(PAGE);
+        let opened = pages(step) - pages(i.first_step);
+        f64::from(PAGE) * (i.t0_pages + f64::from(opened))
     }
 
     /// Tokens in T0..T3 after the last step and its decision.

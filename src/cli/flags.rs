@@ -166,19 +166,28 @@ impl ResultArgs {
         })
     }
 
-    /// Refuses to write over a recording that the run reads.
+    /// Refuses to overwrite what the run reads: its recordings and its scenario.
     ///
     /// # Errors
     /// The result file is one of them (exit 2).
-    pub fn keep(&self, trace: &TraceRef) -> Result<()> {
-        match self.out.as_ref().filter(|path| trace.holds(path)) {
-            Some(path) => Err(Error::usage(format!(
-                "{}: the result would replace a recording that the run reads",
-                path.display()
-            ))
-            .help("name another file with -o")),
-            None => Ok(()),
-        }
+    pub fn keep<const PLAN: bool>(
+        &self,
+        trace: &TraceRef,
+        deployment: &Deployment<PLAN>,
+    ) -> Result<()> {
+        let Some(out) = &self.out else {
+            return Ok(());
+        };
+        let file = match &deployment.scenario {
+            Some(path) if TraceRef::Paths(vec![path.clone()]).holds(out) => "the scenario",
+            _ if trace.holds(out) => "a recording",
+            _ => return Ok(()),
+        };
+        Err(Error::usage(format!(
+            "{}: the result would replace {file} that the run reads",
+            out.display()
+        ))
+        .help("name another file with -o"))
     }
 
     /// Creates the result file, before the run.

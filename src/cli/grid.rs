@@ -3,10 +3,12 @@
 //! Tables and CSV and JSON of one list come from the same cells, so that they cannot disagree; units stand in the keys of
 //! the machine forms and in the cells of the table. No terminal width enters: the same question prints the same bytes.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
+use crate::report::table::{WIDTH, wrap};
+use crate::units::text::printable;
 
 /// Form of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -63,7 +65,7 @@ pub fn number(value: f64) -> Value {
     }
 }
 
-/// A column: key for machines, head for people, whether it is a number.
+/// A column: key for machines, head for people (empty: for machines only), whether it is a number.
 #[derive(Clone, Copy, Debug)]
 pub struct Column(pub &'static str, pub &'static str, pub bool);
 
@@ -72,6 +74,7 @@ pub struct Column(pub &'static str, pub &'static str, pub bool);
 pub struct Grid {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+    noted: bool,
 }
 
 impl Grid {
@@ -80,6 +83,7 @@ impl Grid {
         Self {
             columns: columns.to_vec(),
             rows: Vec::new(),
+            noted: false,
         }
     }
 
@@ -101,26 +105,54 @@ impl Grid {
         }
     }
 
-    /// As a table without lines.
+    /// The same, with the last column's text under each row of the table instead of beside it.
+    #[must_use]
+    pub fn noted(mut self) -> Self {
+        self.noted = true;
+        self
+    }
+
+    /// As a table without lines, at most [`WIDTH`] columns wide.
     pub fn table(&self) -> String {
+        let beside = self.columns.len() - usize::from(self.noted);
+        let shown: Vec<usize> = (0..beside)
+            .filter(|c| !self.columns[*c].1.is_empty())
+            .collect();
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        table.set_header(self.columns.iter().map(|c| c.1));
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(WIDTH + 2).unwrap_or(u16::MAX));
+        table.set_header(shown.iter().map(|c| self.columns[*c].1));
         for row in &self.rows {
-            table.add_row(row.iter().map(|c| c.shown.as_str()));
+            table.add_row(shown.iter().map(|c| printable(&row[*c].shown)));
         }
-        for (i, column) in self.columns.iter().enumerate() {
-            if let Some(c) = table.column_mut(i) {
-                c.set_padding((0, 2));
-                c.set_cell_alignment(if column.2 {
-                    CellAlignment::Right
-                } else {
-                    CellAlignment::Left
-                });
+        for (column, c) in table.column_iter_mut().zip(&shown) {
+            column.set_padding((0, 2));
+            // Numbers and names stay in one piece; prose wraps.
+            if self.columns[*c].2 || *c == 0 || self.noted {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+            if self.columns[*c].2 {
+                column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        let lines: Vec<String> = table.lines().map(|l| l.trim_end().to_string()).collect();
+        let mut lines: Vec<String> = table.lines().map(|l| l.trim_end().to_string()).collect();
+        if self.noted {
+            lines = self.with_notes(lines);
+        }
         lines.join("\n") + "\n"
+    }
+
+    /// Puts each row's last cell under its line; rows of a noted grid are one line each.
+    fn with_notes(&self, lines: Vec<String>) -> Vec<String> {
+        let mut lines = lines.into_iter();
+        let mut out: Vec<String> = lines.next().into_iter().collect();
+        for (line, row) in lines.zip(&self.rows) {
+            out.push(line);
+            let note = row.last().map_or("", |c| c.shown.as_str());
+            out.extend(wrap(note, WIDTH, "    ", "    "));
+        }
+        out
     }
 
     /// As an array of objects.

@@ -61,7 +61,7 @@ fn models() -> Result<Grid> {
         Column("attention", "ATTENTION", false),
         Column("kv_fp16_bytes_per_token", "KV/TOKEN FP16", true),
         Column("max_context_tokens", "CONTEXT", true),
-        Column("family", "FAMILY", false),
+        Column("family", "", false),
     ]);
     for id in catalog::model_ids() {
         let m = catalog::model(id)?;
@@ -125,7 +125,7 @@ fn hardware() -> Result<Grid> {
         Column("host_memory_bytes", "HOST", true),
         Column("ddr_read_bytes_per_s", "DDR READ", true),
         Column("kernels", "KERNELS", false),
-        Column("usd_per_hour", "PRICE", true),
+        Column("usd_per_hour", "", true),
     ]);
     for id in catalog::hardware_ids() {
         let h = catalog::hardware(id)?;
@@ -161,9 +161,9 @@ fn runtimes() -> Result<Grid> {
         Column("software", "SOFTWARE", false),
         Column("dated", "DATED", false),
         Column("step_gap_s", "GAP A STEP", true),
-        Column("layer_other_s", "A LAYER", true),
+        Column("layer_other_s", "", true),
         Column("reserve_bytes", "RESERVE", true),
-        Column("batched_tokens", "PREFILL CHUNK", true),
+        Column("batched_tokens", "", true),
         Column("page_tokens", "PAGE", true),
         Column("when_full", "WHEN KV IS FULL", false),
     ]);

@@ -11,20 +11,23 @@ pub mod flags;
 pub mod grid;
 pub mod interrupt;
 pub mod list;
+pub mod man;
 pub mod out;
 pub mod plan;
 pub mod plot;
 pub mod progress;
 pub mod render;
+pub mod reproduce;
 pub mod rerun;
 pub mod schema;
+pub mod selfcheck;
 pub mod show;
 pub mod simulate;
 pub mod trace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::error::{Cause, Error, Result};
 use out::Out;
@@ -81,10 +84,18 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Computes a saved result again from the question it holds.
     Rerun(rerun::RerunArgs),
+    /// Holds the laws of the simulator against your own scenario; exit 1 if one is broken.
+    Selfcheck(Box<selfcheck::SelfcheckArgs>),
+    /// Sets each published figure of the paper beside ours, with the arithmetic.
+    Reproduce(reproduce::ReproduceArgs),
     /// Draws tokens per request against tokens/s for one card.
     Plot(Box<plot::PlotArgs>),
     /// Imports, checks and prints recorded attention (.kvt).
     Trace { #[command(subcommand)] command: trace::TraceCommand },
+    /// Prints a completion script for a shell.
+    Completions(man::CompletionsArgs),
+    /// Prints a manual page.
+    Man(man::ManArgs),
     /// Prints the JSON schema of a result or a scenario.
     Schema(schema::SchemaArgs),
 }
@@ -152,12 +163,16 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::List(args) => done(list::run(args, out)),
         Command::Show(args) => done(show::run(args, out)),
         Command::Explain(args) => done(explain::run(args, out)),
+        Command::Selfcheck(args) => selfcheck::run(args, out),
+        Command::Reproduce(args) => done(reproduce::run(args, out)),
         Command::Plot(args) => plot::run(args, out),
         Command::Rerun(args) => rerun::run(args, out),
         Command::Trace { command } => {
             let _watch = progress::watch("working", command.bytes(), out.quiet());
             done(trace::run(command, out))
         }
+        Command::Completions(args) => done(man::completions(args, Cli::command(), out)),
+        Command::Man(args) => done(man::man(args, Cli::command(), out)),
         Command::Schema(args) => done(schema::run(args, out)),
     }
 }

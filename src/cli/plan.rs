@@ -35,10 +35,12 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
         resolve::adapt(&mut settings)?;
         args.result.open(out)?;
         out.result(&print::config(&settings))?;
+        // Shown first, so that one sees where a contradiction comes from.
+        resolve::question(&settings)?;
         return Ok(Answer::Yes);
     }
     let question = resolve::question(&settings)?;
-    args.result.keep(&question.base.trace)?;
+    args.result.keep(&question.base.trace, &args.deployment)?;
     args.result.open(out)?;
     let begun = std::time::Instant::now();
     let watch = progress::watch("replaying", question.base.trace.bytes(), out.quiet());

@@ -69,6 +69,8 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
         out.result(&print::config(&settings))?;
+        // Shown first, so that one sees where a contradiction comes from.
+        resolve::scenario(&settings)?;
         return Ok(Answer::Yes);
     }
     let scenario = resolve::scenario(&settings)?;
@@ -84,7 +86,7 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
 }
 
 /// The format a file name asks for.
-fn image(path: &std::path::Path) -> Result<Image> {
+pub(super) fn image(path: &std::path::Path) -> Result<Image> {
     match path
         .extension()
         .and_then(|e| e.to_str())

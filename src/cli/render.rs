@@ -6,6 +6,7 @@
 use std::io::Write;
 
 use crate::error::{Cause, Error, Place};
+use crate::units::text::printable;
 
 const WIDTH: usize = 96;
 
@@ -65,12 +66,7 @@ fn excerpt(place: &Place) -> String {
     } else {
         0
     };
-    let line: String = text[begin..end]
-        .chars()
-        .skip(skip)
-        .take(WIDTH)
-        .map(visible)
-        .collect();
+    let line: String = text[begin..end].chars().skip(skip).take(WIDTH).collect();
     let margin = " ".repeat(number.to_string().len());
     let shift = " ".repeat(column - skip);
     let caret = "^".repeat(carets.min(WIDTH.saturating_sub(column - skip)).max(1));
@@ -78,7 +74,7 @@ fn excerpt(place: &Place) -> String {
         "{margin}--> {}:{number}:{}\n{margin} |\n{number} | {}\n{margin} | {shift}{caret}\n",
         safe(&place.file),
         column + 1,
-        line.trim_end(),
+        printable(line.trim_end()),
     )
 }
 
@@ -90,18 +86,9 @@ fn floor(text: &str, mut at: usize) -> usize {
     at
 }
 
-fn visible(c: char) -> char {
-    match c {
-        '\t' => ' ',
-        c if c.is_control() => '\u{fffd}',
-        c => c,
-    }
-}
-
 /// Cropped, and without control characters other than line breaks.
 fn safe(text: &str) -> String {
-    let shown = |c: char| if c == '\n' { c } else { visible(c) };
-    crop(text, 600).chars().map(shown).collect()
+    printable(&crop(text, 600))
 }
 
 /// A text of at most `limit` characters, its middle left out.

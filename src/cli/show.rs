@@ -9,6 +9,7 @@ use std::io::Write;
 use crate::catalog::{self, Shelf};
 use crate::error::{Error, Result, did_you_mean};
 use crate::model::{KvFormat, Model, WeightFormat};
+use crate::report::table::{WIDTH, wrap};
 
 /// Form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -69,8 +70,26 @@ pub fn run(args: &ShowArgs, out: &mut dyn Write) -> Result<()> {
             machine::runtime(&catalog::runtime(name)?, args.format == Form::Json)?
         }
     };
+    let text = match args.format {
+        Form::Table => narrow(&text),
+        _ => text,
+    };
     out.write_all(text.as_bytes())
         .map_err(|e| Error::usage(format!("cannot write the answer: {e}")))
+}
+
+/// Prose of at most [`WIDTH`] columns; tables are already.
+fn narrow(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.chars().count() <= WIDTH {
+            out.push_str(line);
+        } else {
+            out.push_str(&wrap(line, WIDTH, "", "  ").join("\n"));
+        }
+        out.push('\n');
+    }
+    out
 }
 
 fn model_text(args: &ShowArgs, name: &str) -> Result<String> {

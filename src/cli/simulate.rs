@@ -1,8 +1,11 @@
 //! `kvplan simulate`: one deployment.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
 
 use crate::error::Result;
+use crate::replay::npz;
 use crate::report::{Style, csv, json, md, table};
 use crate::scenario::{print, resolve};
 
@@ -16,13 +19,17 @@ use super::progress;
 #[command(
     after_long_help = "EXAMPLES:\n  kvplan simulate\n  kvplan simulate --hardware h100-sxm --t1 host-attention\n  \
     kvplan simulate --hardware h100-sxm --gpus 2 --kv fp8 --format json -o result.json\n  \
-    kvplan simulate desktop --batch 2 --print-config"
+    kvplan simulate desktop --batch 2 --print-config\n  \
+    kvplan simulate --trace smol_0_t6_s1 --policy four-tier:hbm=0.3 --export-decisions kept.npz"
 )]
 pub struct SimulateArgs {
     #[command(flatten)]
     deployment: Deployment<false>,
     #[command(flatten)]
     result: ResultArgs,
+    /// Write what the policy kept where, decision by decision, to FILE.npz (recorded rows only)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    export_decisions: Option<PathBuf>,
 }
 
 /// Runs it; the answer is no if it does not fit.
@@ -35,11 +42,20 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
         resolve::adapt(&mut settings)?;
         args.result.open(out)?;
         out.result(&print::config(&settings))?;
+        // Shown first, so that one sees where a contradiction comes from.
+        resolve::scenario(&settings)?;
         return Ok(Answer::Yes);
     }
     let scenario = resolve::scenario(&settings)?;
-    args.result.keep(&scenario.trace)?;
+    args.result.keep(&scenario.trace, &args.deployment)?;
     args.result.open(out)?;
+    if let Some(path) = &args.export_decisions {
+        let mut file = Out::new(false, true, false);
+        file.to_file(path)?;
+        let (decisions, meta) = crate::plan::decisions(&scenario)?;
+        file.bytes(&npz::decisions(&decisions, &meta)?)?;
+        file.finish()?;
+    }
     let begun = std::time::Instant::now();
     let watch = progress::watch("replaying", scenario.trace.bytes(), out.quiet());
     let outcome = crate::plan::simulate(&scenario)?;

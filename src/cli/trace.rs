@@ -3,10 +3,11 @@
 //! A FILE is a path, or the name of a trace in the binary (`kvplan trace info smol_0_t6_s1`). Exit codes: 0 fine;
 //! 1 `verify` found a sound but unfinished file; 2 a path that cannot be read or written; 3 damaged or impossible data.
 
+use super::interrupt;
 use crate::error::{Cause, Error, Result};
-use crate::trace::{Rows, TraceReader, export, find, half, import, stats, synth, verify};
+use crate::trace::{Rows, TraceReader, beside, export, find, half, import, stats, synth, verify};
 use crate::units::Bytes;
-use crate::units::text::{group, show_bytes};
+use crate::units::text::{group, printable, show_bytes};
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::io::Write;
@@ -52,10 +53,10 @@ pub struct ImportArgs {
     /// Trace to write.
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Prompt tokens, where the file does not say.
+    /// Prompt tokens, where the file does not say; what it says must agree.
     #[arg(long, value_name = "N")]
     pub prompt: Option<u32>,
-    /// Model that was recorded, where the file does not say.
+    /// Model that was recorded; takes the place of what the file says.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
 }
@@ -203,9 +204,19 @@ fn run_import(args: &ImportArgs, out: &mut dyn Write) -> Result<()> {
         model: args.model.clone(),
     };
     check_apart(&args.file, &args.out)?;
-    let rows = import::import(&args.file, &options, &args.out)?;
-    let rows = group(&rows.to_string());
-    line(out, &format!("{}: {rows} rows", args.out.display()))
+    let part = beside::part_name(&args.out);
+    interrupt::guard(&part);
+    let made = import::import(&args.file, &options, &args.out)?;
+    interrupt::release(&part);
+    line(
+        out,
+        &format!(
+            "{}: {} rows after a prompt of {} tokens",
+            args.out.display(),
+            count(made.rows),
+            count(made.prompt)
+        ),
+    )
 }
 
 /// Refuses to write a trace over the one it is made from.
@@ -224,12 +235,24 @@ fn check_apart(from: &Path, to: &Path) -> Result<()> {
 
 fn run_export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     let reader = find(&args.file)?;
+    let parts: Vec<PathBuf> = export::targets(&reader, &args.out)?
+        .iter()
+        .map(|t| beside::part_name(t))
+        .collect();
+    for part in &parts {
+        interrupt::guard(part);
+    }
     export::export(&reader, &args.out)?;
+    for part in &parts {
+        interrupt::release(part);
+    }
     let rows = group(&reader.rows().to_string());
     line(out, &format!("{}: {rows} rows", args.out.display()))
 }
 
 fn run_synth(args: &SynthArgs, out: &mut dyn Write) -> Result<()> {
+    let part = beside::part_name(&args.out);
+    interrupt::guard(&part);
     let (rows, from) = if let (Some(like), Some(steps)) = (&args.like, args.steps) {
         check_apart(Path::new(like), &args.out)?;
         let reader = find(like)?;
@@ -247,6 +270,7 @@ fn run_synth(args: &SynthArgs, out: &mut dyn Write) -> Result<()> {
         )?;
         (args.rows, 0)
     };
+    interrupt::release(&part);
     line(
         out,
         &format!(
@@ -452,7 +476,7 @@ fn pretty(value: &Value) -> String {
 }
 
 fn field(out: &mut dyn Write, name: &str, value: impl Display) -> Result<()> {
-    line(out, &format!("{name:<10} {value}"))
+    line(out, &printable(&format!("{name:<10} {value}")))
 }
 
 fn line(out: &mut dyn Write, text: &str) -> Result<()> {

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::deferred::Deferred;
 use super::running::{RunningSet, Totals, charge};
-use super::{Event, EventQueue, Observer, StepFact, StepTimes, Stepper};
+use super::{Event, EventQueue, Observer, Run, StepFact, StepTimes, Stepper};
 use crate::deploy::{Compact, WriteBack};
 use crate::error::{Cause, Error, Result};
-use crate::memory::{Held, Instant, Ledger};
-use crate::service::{BatchCost, Prepared};
-use crate::timeline::Timeline;
+use crate::memory::{Held, Ledger};
+use crate::service::Prepared;
+use crate::timeline::{PAGE, Timeline};
 use crate::units::Ps;
 use crate::workload::Request;
 
@@ -46,105 +46,6 @@ pub struct Setup<'a> {
     pub respawn: bool,
 }
 
-/// HBM and host memory at their largest.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Peak {
-    /// KV and staging at the HBM peak.
-    pub hbm: Instant,
-    /// Destroyed tokens' bytes at that instant.
-    pub destroyed: f64,
-    /// KV if nothing were moved or destroyed, at its largest.
-    pub full: f64,
-    /// Host memory at its largest.
-    pub ddr: f64,
-    /// T1 and T2 bytes that took part in one step, at most.
-    pub t1: f64,
-}
-
-/// What a run found.
-#[derive(Clone, Debug, Default)]
-pub struct Run {
-    /// Each decode step's time, gap included, prefill excluded.
-    pub steps: Vec<Ps>,
-    /// Output tokens made.
-    pub tokens: u64,
-    /// From the start to the last token.
-    pub makespan: Ps,
-    /// First prefill of every request.
-    pub prefill: Ps,
-    /// Prefill again after preemption.
-    pub recompute: Ps,
-    /// Mean over requests of decode time over output tokens (s).
-    pub tpot_mean: f64,
-    /// Tokens per second of the last step.
-    pub at_end: f64,
-    /// Preemptions.
-    pub preemptions: u64,
-    /// Memory.
-    pub peak: Peak,
-    /// Sums over steps.
-    pub sums: Sums,
-    /// Events handled.
-    pub events: u64,
-}
-
-impl Run {
-    /// This run, then `next` after it, as rounds of a smaller batch follow each other.
-    pub fn then(&mut self, next: &Self) {
-        let requests = |r: &Self| r.tokens as f64;
-        let weighted = self.tpot_mean * requests(self) + next.tpot_mean * requests(next);
-        self.tpot_mean = weighted / (requests(self) + requests(next)).max(1.0);
-        self.steps.extend(&next.steps);
-        self.tokens += next.tokens;
-        self.makespan += next.makespan;
-        self.prefill += next.prefill;
-        self.recompute += next.recompute;
-        self.at_end = next.at_end;
-        self.preemptions += next.preemptions;
-        self.events += next.events;
-        self.sums.join(&next.sums);
-        self.peak.join(&next.peak);
-    }
-}
-
-impl Peak {
-    fn join(&mut self, next: &Self) {
-        if next.hbm.total() > self.hbm.total() {
-            (self.hbm, self.destroyed) = (next.hbm, next.destroyed);
-        }
-        self.full = self.full.max(next.full);
-        self.ddr = self.ddr.max(next.ddr);
-        self.t1 = self.t1.max(next.t1);
-    }
-}
-
-/// Sums over steps.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sums {
-    /// Bytes host to device.
-    pub h2d_bytes: f64,
-    /// Bytes device to host.
-    pub d2h_bytes: f64,
-    /// Link busy, host to device.
-    pub h2d_busy: Ps,
-    /// GPU waiting for transfers.
-    pub exposed: Ps,
-    /// GPU waiting for the host.
-    pub exposed_host: Ps,
-    /// Re-tier work.
-    pub retier: Ps,
-    /// CPU gaps.
-    pub gap: Ps,
-    /// Attention over HBM (s).
-    pub attention_s: f64,
-    /// Linear layers and head (s).
-    pub linear_s: f64,
-    /// Norms and launches (s).
-    pub other_s: f64,
-    /// All-reduce (s).
-    pub collective_s: f64,
-}
-
 /// The engine of one run.
 pub struct Engine<'a> {
     setup: Setup<'a>,
@@ -157,6 +58,8 @@ pub struct Engine<'a> {
     idle: bool,
     /// When each job's decoding began; a preempted one keeps its first beginning.
     began: Vec<Option<Ps>>,
+    /// When the first step began.
+    first: Option<Ps>,
     wanted: u64,
     finished: u64,
     tpot_sum: f64,
@@ -194,6 +97,7 @@ impl<'a> Engine<'a> {
             deferred: Deferred::default(),
             idle: true,
             began: vec![None; setup.jobs.len()],
+            first: None,
             wanted: setup.jobs.iter().map(|j| u64::from(j.request.output)).sum(),
             finished: 0,
             tpot_sum: 0.0,
@@ -256,7 +160,8 @@ impl<'a> Engine<'a> {
     fn turn(&mut self, now: Ps) -> Ps {
         self.preempt();
         let start = self.admit(now);
-        self.running.settle(&self.setup.jobs, self.page());
+        self.running
+            .settle(&self.setup.jobs, self.page(), self.whole_pages());
         start
     }
 
@@ -290,9 +195,17 @@ impl<'a> Engine<'a> {
 
     /// Page size, where pages matter.
     fn page(&self) -> Option<u32> {
+        if self.whole_pages() {
+            return Some(PAGE);
+        }
         self.setup
             .paged
             .then(|| self.setup.prepared.deployment.runtime.page_tokens.max(1))
+    }
+
+    /// Whether T0 keeps every page with a T0 token in it.
+    fn whole_pages(&self) -> bool {
+        self.setup.ledger.whole_pages
     }
 
     /// Bytes of the pages of the coming step.
@@ -404,6 +317,7 @@ impl<'a> Engine<'a> {
         self.out.steps.push(times.end - start);
         self.out.tokens += u64::from(m);
         self.out.makespan = times.end;
+        self.out.decoding = times.end - *self.first.get_or_insert(start);
         Ok(times)
     }
 
@@ -460,36 +374,6 @@ impl<'a> Engine<'a> {
             self.setup.jobs[job as usize].request.generated = 0;
             self.waiting.push_back((job, 0, false));
         }
-    }
-}
-
-impl Sums {
-    fn join(&mut self, next: &Self) {
-        self.h2d_bytes += next.h2d_bytes;
-        self.d2h_bytes += next.d2h_bytes;
-        self.h2d_busy += next.h2d_busy;
-        self.exposed += next.exposed;
-        self.exposed_host += next.exposed_host;
-        self.retier += next.retier;
-        self.gap += next.gap;
-        self.attention_s += next.attention_s;
-        self.linear_s += next.linear_s;
-        self.other_s += next.other_s;
-        self.collective_s += next.collective_s;
-    }
-
-    fn add(&mut self, t: &StepTimes, cost: &BatchCost) {
-        self.h2d_bytes += t.h2d_bytes;
-        self.d2h_bytes += t.d2h_bytes;
-        self.h2d_busy += t.h2d_busy;
-        self.exposed += t.exposed;
-        self.exposed_host += t.exposed_host;
-        self.retier += t.retier;
-        self.gap += t.gap;
-        self.attention_s += t.attention_s;
-        self.linear_s += cost.totals[0];
-        self.other_s += cost.totals[1];
-        self.collective_s += cost.totals[2];
     }
 }
 

@@ -13,15 +13,17 @@ mod event;
 mod layer;
 mod pipeline;
 mod queue;
+mod run;
 mod running;
 mod spill;
 mod step;
 
-pub use batch::{Engine, Job, MOST_STEPS, Peak, Run, Setup, too_long};
+pub use batch::{Engine, Job, MOST_STEPS, Setup, too_long};
 pub use event::Event;
 pub use layer::LayerEvents;
 pub use pipeline::{LayerTimes, Passed, Pipeline};
 pub use queue::EventQueue;
+pub use run::{Peak, Run, Sums};
 pub use step::{Burst, StepTimes, Stepper};
 
 use crate::error::Result;

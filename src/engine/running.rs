@@ -34,6 +34,8 @@ pub(super) struct Totals {
     pub(super) spilling: f64,
     /// Their T0 tokens less those that never move.
     pub(super) copied: f64,
+    /// Tokens that the pages of T0 have room for, where pages are not packed; else zero.
+    pub(super) room: f64,
 }
 
 /// The running sequences, in the order in which they would be kept.
@@ -130,8 +132,9 @@ impl RunningSet {
         }
     }
 
-    /// Sums anew after a sync, and finds how long nothing changes. `page` is the page size where pages matter.
-    pub(super) fn settle(&mut self, jobs: &[Job], page: Option<u32>) {
+    /// Sums anew after a sync, and finds how long nothing changes. `page` is the page size where pages matter;
+    /// `whole_pages` says that T0 keeps every page with a T0 token in it.
+    pub(super) fn settle(&mut self, jobs: &[Job], page: Option<u32>, whole_pages: bool) {
         self.totals = Totals::default();
         self.quiet = u32::MAX;
         for r in &self.list {
@@ -141,6 +144,9 @@ impl RunningSet {
                 *sum += n;
             }
             self.totals.length += f64::from(length);
+            if whole_pages {
+                self.totals.room += job.timeline.t0_room(r.at, r.done);
+            }
             if r.spills {
                 self.totals.spilling += 1.0;
                 self.totals.copied += r.tiers[0] - f64::from(job.timeline.never_moves);
@@ -162,6 +168,7 @@ impl RunningSet {
     pub(super) fn hold(&self, held: &mut Held, classes: &[Class], jobs: &[Job]) {
         held.sequences = self.list.len() as f64;
         held.tiers.copy_from_slice(&self.totals.tiers[..3]);
+        held.room = self.totals.room;
         for (sum, class) in held.windowed.iter_mut().zip(classes) {
             if let Some(w) = class.window {
                 let length =

@@ -99,21 +99,35 @@ pub(super) fn peak_bytes(ledger: &Ledger, timeline: &Timeline, requests: &[Reque
         .fold(0.0, f64::max)
 }
 
-/// Last step and tokens of each interval in which a step runs.
-fn interval_ends(t: &Timeline) -> Vec<(u32, [f64; 4])> {
+/// The last step of an interval.
+#[derive(Clone, Copy)]
+struct End {
+    step: u32,
+    /// Tokens in T0..T3.
+    tokens: [f64; 4],
+    /// Tokens that T0's pages have room for.
+    room: f64,
+}
+
+/// The end of each interval in which a step runs.
+fn interval_ends(t: &Timeline) -> Vec<End> {
     (0..t.intervals.len())
         .filter(|i| t.steps_of(*i) > 0)
         .map(|i| {
-            let last = t.intervals[i].first_step + t.steps_of(i) - 1;
-            (last, t.tokens_at(last))
+            let step = t.intervals[i].first_step + t.steps_of(i) - 1;
+            End {
+                step,
+                tokens: t.tokens_at(step),
+                room: t.t0_room(i, step),
+            }
         })
         .collect()
 }
 
 /// The end of the interval that holds `span` steps after `step` (the last one at most).
-fn end_after(ends: &[(u32, [f64; 4])], step: u32, span: u32) -> (u32, [f64; 4]) {
+fn end_after(ends: &[End], step: u32, span: u32) -> End {
     let at = ends
-        .partition_point(|e| e.0 < step.saturating_add(span - 1))
+        .partition_point(|e| e.step < step.saturating_add(span - 1))
         .min(ends.len() - 1);
     ends[at]
 }
@@ -140,17 +154,20 @@ impl<'a> Moment<'a> {
     }
 
     /// HBM for KV and staging with each part's tokens, so many times.
-    fn bytes(&mut self, parts: impl Iterator<Item = ((u32, [f64; 4]), f64)>) -> f64 {
+    fn bytes(&mut self, parts: impl Iterator<Item = (End, f64)>) -> f64 {
         let held = &mut self.held;
-        (held.sequences, held.tiers) = (0.0, [0.0; 3]);
+        (held.sequences, held.tiers, held.room) = (0.0, [0.0; 3], 0.0);
         held.windowed.fill(0.0);
-        for ((last, tokens), n) in parts {
+        for (end, n) in parts {
             held.sequences += n;
-            for (sum, t) in held.tiers.iter_mut().zip(tokens) {
+            if self.ledger.whole_pages {
+                held.room += n * end.room;
+            }
+            for (sum, t) in held.tiers.iter_mut().zip(end.tokens) {
                 *sum += n * t;
             }
             for (sum, class) in held.windowed.iter_mut().zip(&self.ledger.windowed) {
-                let length = self.prompt + f64::from(last) + 1.0;
+                let length = self.prompt + f64::from(end.step) + 1.0;
                 *sum += class.map_or(0.0, |(_, w)| n * length.min(f64::from(w)));
             }
         }

@@ -15,13 +15,14 @@ mod outcome;
 mod quick;
 mod recordings;
 mod run;
+pub mod selfcheck;
 mod verdict;
 mod ways;
 
 use rayon::prelude::*;
 
 pub use answer::Plan;
-pub use run::simulate;
+pub use run::{decisions, simulate};
 
 use crate::error::Result;
 use crate::scenario::{Card, Question};

@@ -1,5 +1,7 @@
 //! Fills in an outcome from a run: arithmetic on what was measured, nothing modelled here.
 
+use std::sync::Arc;
+
 use crate::engine::{Peak, Run};
 use crate::hardware::{Quantity, Value};
 use crate::metrics::{
@@ -128,13 +130,12 @@ fn whole_pages(case: &Case, full: Bytes, staging: Bytes, destroyed: Bytes) -> Op
     {
         return None;
     }
-    let page = 16.0;
-    let at_end = |t: &std::sync::Arc<Timeline>| {
-        let last = t.intervals.len().saturating_sub(1);
-        t.intervals[last].t0_pages + f64::from(t.steps_of(last)) / page
+    let at_end = |t: &Arc<Timeline>| {
+        let last = t.steps.saturating_sub(1);
+        t.t0_room(t.interval_at(last), last)
     };
-    let pages = case.timelines.iter().map(at_end).sum::<f64>() / case.timelines.len() as f64;
-    let held = pages * page * case.ledger.kv_token * f64::from(case.scenario.batch);
+    let room = case.timelines.iter().map(at_end).sum::<f64>() / case.timelines.len() as f64;
+    let held = room * case.ledger.kv_token * f64::from(case.scenario.batch);
     #[allow(clippy::cast_possible_truncation)] // far below 2^63 bytes
     let saved = (full.as_f64() - held - staging.as_f64() - destroyed.as_f64()) as i64;
     Some(saved)
@@ -191,7 +192,8 @@ fn breakeven(case: &Case, ran: &Ran) -> Option<f64> {
 }
 
 fn traffic(run: &Run) -> Traffic {
-    let wall = decode(run).max(f64::MIN_POSITIVE);
+    // Prefetch goes on while a newcomer's prefill stalls the batch, so stalls count.
+    let wall = run.decoding.secs().max(f64::MIN_POSITIVE);
     Traffic {
         h2d_bytes: Bytes::ceil(run.sums.h2d_bytes).0,
         d2h_bytes: Bytes::ceil(run.sums.d2h_bytes).0,
@@ -455,6 +457,19 @@ pub(super) fn assumptions(case: &Case) -> Vec<Assumption> {
     out
 }
 
+/// What freeing whole pages only does to T0, where nothing is packed.
+fn whole_pages_note(case: &Case) -> String {
+    let why = "compact none: T0 keeps every page in which one T0 token is left";
+    let counted = case.timelines.iter().all(|t| t.synthetic_from.is_none());
+    if counted {
+        format!("{why}; counted from replayed positions")
+    } else if case.traces.is_empty() {
+        format!("{why}; without a trace the pages are bounded from above")
+    } else {
+        format!("{why}; past the recorded rows the pages are extrapolated")
+    }
+}
+
 /// Remarks that qualify the answer.
 fn notes(case: &Case, memory: &Memory) -> Vec<String> {
     let s = &case.scenario;
@@ -476,10 +491,16 @@ fn notes(case: &Case, memory: &Memory) -> Vec<String> {
     if case.timelines.iter().any(|t| t.spills()) {
         out.push("part of the KV of running requests lies in host memory: no released engine attends to it there".into());
     }
-    if s.deployment.compact == crate::deploy::Compact::None
-        && case.timelines.iter().any(|t| t.spills())
-    {
-        out.push("compact none: the HBM peak counts tokens, as if pages were packed; whole pages free far less (hbm_saved_moved_whole_pages_bytes, where rows were replayed)".into());
+    if case.ledger.whole_pages && case.timelines.iter().any(|t| t.spills()) {
+        out.push(whole_pages_note(case));
+    }
+    let acts = |t: &Arc<Timeline>| t.spills() || t.destroys();
+    if case.spec.name() != "full" && !case.timelines.iter().any(acts) {
+        out.push(format!(
+            "{} moves nothing within {} tokens at these settings: every token stays in HBM",
+            case.spec.name(),
+            s.prompt + s.output
+        ));
     }
     let least = case.spec.least_hbm_tokens(s.prompt);
     if case.timelines.iter().any(|t| t.spills()) && 2 * s.prompt > s.prompt + s.output {

@@ -52,6 +52,7 @@ fn held(prepared: &Prepared, timeline: &Timeline, step: u32, batch: u32) -> Held
         sequences: n,
         tiers: [n * t0, n * t1, n * t2],
         windowed,
+        ..Held::default()
     }
 }
 

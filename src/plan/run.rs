@@ -13,7 +13,7 @@ use crate::error::{Cause, Error, Result};
 use crate::memory::Ledger;
 use crate::metrics::Outcome;
 use crate::policy::{self, PolicySpec};
-use crate::replay;
+use crate::replay::{self, Decisions};
 use crate::scenario::{Occupancy, Phase, Scenario};
 use crate::service::Prepared;
 use crate::timeline::Timeline;
@@ -92,6 +92,39 @@ pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
         out.changes = changes::that_fit(&case)?;
     }
     Ok(out)
+}
+
+/// Every decision of the policy over the one recording of a scenario, at its resolved budget, and what they are of.
+///
+/// # Errors
+/// As [`simulate`]; usage, if there is no recording or more than one.
+pub fn decisions(scenario: &Scenario) -> Result<(Decisions, serde_json::Value)> {
+    let traces = Recordings::open(&scenario.trace)?;
+    let [trace] = traces.readers() else {
+        return Err(Error::usage(format!(
+            "decisions are of one recording, not of {}",
+            traces.readers().len()
+        ))
+        .help("name one with --trace"));
+    };
+    if scenario.prompt != trace.prompt() {
+        return Err(Error::usage(format!(
+            "decisions are of the recording's own prompt, {} tokens, not of {}",
+            trace.prompt(),
+            scenario.prompt
+        ))
+        .help(format!("use --trace {} without --prompt", trace.name())));
+    }
+    let (_, spec) = budget::resolve(scenario, policy::parse(&scenario.policy)?);
+    let meta = serde_json::json!({
+        "kvplan_version": env!("CARGO_PKG_VERSION"),
+        "policy": spec.to_string(),
+        "lanes": format!("{:?}", spec.card().lanes).to_lowercase(),
+        "trace": trace.name(),
+        "recorded_model": trace.header().model,
+        "tiers": ["hbm", "host", "host at reduced precision"],
+    });
+    Ok((replay::decisions(trace.as_ref(), &spec)?, meta))
 }
 
 impl Case {

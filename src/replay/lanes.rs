@@ -7,6 +7,7 @@
 //!
 //! Memory: one row for layers; for KV heads all keys and queries (recorded in binary16, held in binary32).
 
+use super::pass::check_sum;
 use super::sequence::Sequence;
 use crate::error::{Error, Result};
 use crate::policy::{Card, Keys, Lanes, Policy};
@@ -60,6 +61,7 @@ pub(super) fn layers(
         }
         for (lane, bits) in bits.chunks_exact(length).enumerate() {
             let total = Kernels::best().widen(bits, &mut buffer);
+            check_sum(rows, total, bits, &|| format!("row {step}, layer {lane}"))?;
             for sequence in &mut sequences {
                 sequence.lanes[lane].add_mass(0, &buffer[..length]);
                 sequence.row(lane, &buffer[..length], total, None);

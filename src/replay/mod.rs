@@ -12,9 +12,11 @@
 //! design: run the model under the policy (`eval` does); it needs the model. Weights are shares of one row, unitless.
 //! Same rows and policies give the same bits on every CPU (see `simd`).
 
+mod decisions;
 mod extend;
 mod lanes;
 mod length;
+pub mod npz;
 mod outlook;
 mod pass;
 mod placement;
@@ -23,6 +25,7 @@ mod sequence;
 mod shape;
 mod tail;
 
+pub use decisions::{Decisions, decisions};
 pub use extend::extended;
 pub use length::by_length;
 pub use pass::drive;

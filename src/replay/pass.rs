@@ -7,7 +7,7 @@ use crate::policy::{Lanes, Policy};
 use crate::score::{PART, Rule, Score, observe_bits};
 use crate::simd::Kernels;
 use crate::timeline::{Tier, Timeline};
-use crate::trace::Rows;
+use crate::trace::{Rows, half};
 
 /// Replays the first `limit` rows under policies of any make; timelines in the order of the policies.
 ///
@@ -107,6 +107,7 @@ fn means(
                 sequence.lanes[0].add_mass(at, part);
             }
         });
+        check_sum(rows, total, bits, &|| format!("row {step}"))?;
         for sequence in &mut sequences {
             sequence.row(0, &buffer[..bits.len().min(buffer.len())], total, None);
             sequence.end(step, &scores.list)?;
@@ -119,6 +120,23 @@ fn means(
         (s.finish(limit), tiers)
     };
     Ok(sequences.into_iter().map(ended).collect())
+}
+
+/// Refuses a row whose weights do not sum to 1 where they should. `total` is their sum in floating point, as the replay
+/// needs it anyway; only where it is close to the bound are the bits summed again, exactly.
+pub(super) fn check_sum(
+    rows: &dyn Rows,
+    total: f64,
+    bits: &[u16],
+    place: &dyn Fn() -> String,
+) -> Result<()> {
+    let missed = (total - 1.0).abs();
+    match rows.recorded_as() {
+        Some(label) if missed.is_nan() || missed > 0.9 * half::tolerance(bits.len()) => {
+            half::check_sum(bits, &|| format!("{label}: {}", place()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Column sums of all rows, if a policy reads the future.

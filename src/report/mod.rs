@@ -16,6 +16,7 @@ pub mod page;
 pub mod plan;
 mod plan_rows;
 pub mod plot;
+pub mod reproduce;
 pub mod table;
 
 /// How a terminal page is dressed.

@@ -7,6 +7,7 @@ use crate::plan::answer::Plan;
 
 use super::page::{Block, Grid, Mood, Page};
 use super::{Style, outcome as outcome_page, plan as plan_page};
+use crate::units::text::printable;
 
 /// Columns of a page.
 pub const WIDTH: usize = 100;
@@ -40,7 +41,7 @@ pub fn render(page: &Page, style: Style) -> String {
 
 fn render_block(block: &Block, style: Style) -> String {
     match block {
-        Block::Title(text) => dress(&heading(text), "1", style),
+        Block::Title(text) => dress(&printable(&heading(text)), "1", style),
         Block::Text(text) => wrap(text, WIDTH, "  ", "  ").join("\n"),
         Block::Verdict(text, mood) => {
             let code = match mood {
@@ -106,7 +107,7 @@ fn render_grid(grid: &Grid) -> String {
     table.set_width(u16::try_from(WIDTH - 1).unwrap_or(99));
     table.set_header(grid.head.clone());
     for row in &grid.rows {
-        table.add_row(row.clone());
+        table.add_row(row.iter().map(|cell| printable(cell)));
     }
     for (i, column) in table.column_iter_mut().enumerate() {
         if grid.text.contains(&i) {
@@ -142,6 +143,7 @@ fn command(line: &str) -> String {
 
 /// Words into lines of at most `width` columns; a word longer than a line keeps its own.
 pub fn wrap(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
+    let text = &printable(text);
     let mut lines = Vec::new();
     let mut line = first.to_string();
     let mut empty = true;

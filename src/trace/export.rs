@@ -11,13 +11,13 @@ use crate::trace::reader::TraceReader;
 use crate::trace::section::LAYERS;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Writes the pair; `out` ends in `.json`.
+/// The files of the pair, the JSON last; `out` ends in `.json`.
 ///
 /// # Errors
-/// Usage if `out` is no .json path or a file cannot be written; data if the trace is damaged.
-pub fn export(reader: &TraceReader, out: &Path) -> Result<()> {
+/// Usage if `out` is no .json path.
+pub fn targets(reader: &TraceReader, out: &Path) -> Result<Vec<PathBuf>> {
     if out.extension().is_none_or(|e| e != "json") {
         return Err(
             Error::usage(format!("{} does not end in .json", out.display()))
@@ -28,8 +28,17 @@ pub fn export(reader: &TraceReader, out: &Path) -> Result<()> {
     if reader.header().section(LAYERS).is_some() {
         targets.push(sibling(out, "layers.f16"));
     }
-    let meta = meta(reader)?;
     targets.push(out.to_path_buf());
+    Ok(targets)
+}
+
+/// Writes the pair.
+///
+/// # Errors
+/// Usage if `out` is no .json path or a file cannot be written; data if the trace is damaged.
+pub fn export(reader: &TraceReader, out: &Path) -> Result<()> {
+    let targets = targets(reader, out)?;
+    let meta = meta(reader)?;
     let result = write_all(reader, &meta, &targets);
     if result.is_err() {
         for target in &targets {
@@ -39,7 +48,7 @@ pub fn export(reader: &TraceReader, out: &Path) -> Result<()> {
     result
 }
 
-fn write_all(reader: &TraceReader, meta: &RawMeta, targets: &[std::path::PathBuf]) -> Result<()> {
+fn write_all(reader: &TraceReader, meta: &RawMeta, targets: &[PathBuf]) -> Result<()> {
     let json = serde_json::to_vec(meta)
         .map_err(|e| Error::internal(format!("the JSON of a raw pair cannot be written: {e}")))?;
     let mut files = Vec::new();

@@ -64,6 +64,11 @@ pub trait Rows {
     /// Damage found on the way, or whatever `f` returns.
     fn for_each(&self, limit: u32, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()>;
 
+    /// Name of the recording whose rows are promised to sum to 1, so that one that does not is damage; none for others.
+    fn recorded_as(&self) -> Option<&str> {
+        None
+    }
+
     /// Layers with rows of their own; 0 without.
     fn layers(&self) -> u32 {
         0

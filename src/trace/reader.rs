@@ -312,6 +312,10 @@ impl Rows for TraceReader {
         u32::try_from(from).ok().filter(|t| *t < self.rows)
     }
 
+    fn recorded_as(&self) -> Option<&str> {
+        Some(&self.label)
+    }
+
     fn for_each(&self, limit: u32, f: &mut dyn FnMut(u32, &[u16]) -> Result<()>) -> Result<()> {
         self.for_each_in(0..limit, f)
     }

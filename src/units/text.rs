@@ -256,3 +256,14 @@ pub fn show_seconds(seconds: f64) -> String {
         format!("{} {unit}", significant(seconds / scale))
     }
 }
+
+/// The text without what would command a terminal: control characters become U+FFFD, tabs a space, line breaks stay.
+pub fn printable(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' => c,
+        '\t' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(shown).collect()
+}

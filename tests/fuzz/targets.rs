@@ -145,8 +145,9 @@ fn imported(dir: &Path, ending: &str, input: &[u8]) -> Outcome {
     }
     let _ = std::fs::remove_file(&out);
     match import(&from, &Options::default(), &out) {
-        Ok(rows) => {
+        Ok(made) => {
             let reader = TraceReader::open(&out).unwrap();
+            let rows = made.rows;
             assert_eq!((reader.rows(), reader.is_partial()), (rows, false));
             verify::verify(&reader).unwrap();
             export::export(&reader, &dir.join("exported.json")).unwrap();

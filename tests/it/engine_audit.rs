@@ -42,6 +42,7 @@ fn sound(n: u64) -> Told {
             sequences: 2.0,
             tiers: [30.0 + 2.0 * n as f64, 10.0, 0.0],
             windowed: Vec::new(),
+            ..Held::default()
         },
         destroyed: 5.0,
         appended: 45.0 + 2.0 * n as f64,

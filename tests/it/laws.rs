@@ -328,6 +328,7 @@ fn streamed_bytes_cost_the_same_as_kv_or_as_weights() {
         sequences: 8.0,
         tiers: [8000.0, 106_496.0, 0.0],
         windowed: vec![0.0],
+        ..Held::default()
     };
     let mut stepper = Stepper::new(&w.prepared);
     let step = stepper.step(Ps::ZERO, 8, &held, &Burst::default(), 0.0);

@@ -1,11 +1,16 @@
 //! The ledger against published facts and hand arithmetic.
 
+use std::sync::Arc;
+
+use kvplan::engine::audit::Audit;
+use kvplan::engine::{Job, Unwatched};
 use kvplan::memory::Held;
 use kvplan::plan::simulate;
+use kvplan::timeline::{Interval, Timeline};
 use kvplan::units::Bytes;
 use proptest::prelude::*;
 
-use crate::engine_support::{World, scenario};
+use crate::engine_support::{World, job, scenario};
 
 /// Tokens of KV that an H100 holds beside a model in bf16 under vLLM, one sequence.
 fn pool_tokens(model: &str) -> f64 {
@@ -64,6 +69,7 @@ fn a_spare_page_a_sequence_where_compaction_works() {
         sequences: 3.0,
         tiers: [100.0, 50.0, 0.0],
         windowed: vec![0.0],
+        ..Held::default()
     };
     let t0 = |compact: &str, spilled| {
         World::of(&scenario(&format!("model llama-3.1-8b compact {compact}")).deployment)
@@ -159,4 +165,49 @@ fn nothing_left_is_no_pool() {
     let w = World::of(&s.deployment);
     assert_eq!(w.ledger.capacity, Bytes::ZERO);
     assert!(w.ledger.pool() < 0.0 && w.ledger.holds(8, 1000) == 0);
+}
+
+#[test]
+fn unpacked_pages_by_hand() {
+    // A prompt of 20 and 40 steps; after 16 steps 27 of the 36 tokens go to the host, the other 9 lie in all 3 pages.
+    let timeline = Timeline {
+        prompt: 20,
+        steps: 40,
+        intervals: vec![
+            Interval {
+                tokens: [21.0, 0.0, 0.0, 0.0],
+                t0_pages: 2.0,
+                ..Interval::default()
+            },
+            Interval {
+                first_step: 16,
+                tokens: [10.0, 27.0, 0.0, 0.0],
+                t0_pages: 3.0,
+                demoted: 27.0,
+                ..Interval::default()
+            },
+        ],
+        ..Timeline::default()
+    };
+    let peak = |compact: &str, runtime: &str| {
+        let s = scenario(&format!(
+            "model llama-3.1-8b t1 host-attention compact {compact} runtime {runtime} weights int8"
+        ));
+        let w = World::of(&s.deployment);
+        let job = |_| Job {
+            timeline: Arc::new(timeline.clone()),
+            ..job("full", 20, 40)
+        };
+        let jobs: Vec<Job> = (0..3).map(job).collect();
+        let stretched = w.run(jobs.clone(), 3, false, &mut Unwatched).unwrap().peak;
+        let watched = w.run(jobs, 3, false, &mut Audit::new(&w.prepared)).unwrap();
+        assert_eq!(stretched, watched.peak);
+        stretched.hbm.kv_t0 / 3.0 / 131_072.0
+    };
+    // Packed: 36 tokens at the end of step 15 and the spare page; 33 and the page at the end.
+    assert!((peak("retier", "vllm") - 52.0).abs() < 1e-9);
+    // Unpacked: position 59 at step 39 lies in page 4 of 4, none of which is free.
+    assert!((peak("none", "vllm") - 64.0).abs() < 1e-9);
+    // A runtime that allocates token by token has no pages to wait for.
+    assert!((peak("none", "ideal") - 36.0).abs() < 1e-9);
 }

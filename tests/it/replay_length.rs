@@ -3,6 +3,7 @@
 
 use kvplan::policy::{self, PolicySpec};
 use kvplan::replay::{self, by_length};
+use kvplan::reproduce::prototype::LENGTHS;
 use kvplan::timeline::Timeline;
 use proptest::prelude::*;
 
@@ -92,37 +93,6 @@ proptest! {
     }
 }
 
-/// Generated lengths of the 50 samples of each published prototype run, inferred by us from its log and counters.
-const PROTOTYPE: [(&str, [u32; 50]); 3] = [
-    (
-        "hbm=0.5,evict=0.1",
-        [
-            594, 363, 2030, 574, 1340, 2048, 746, 2048, 2048, 652, 975, 2048, 2048, 937, 689, 2048,
-            1839, 1321, 460, 555, 2048, 325, 612, 594, 1379, 1149, 2048, 267, 670, 842, 2048, 861,
-            535, 784, 344, 1646, 842, 2048, 2048, 2048, 746, 1207, 728, 1282, 1340, 2048, 1552,
-            670, 517, 804,
-        ],
-    ),
-    (
-        "hbm=0.3,evict=0.1",
-        [
-            459, 326, 1377, 709, 2048, 1187, 938, 2048, 2012, 555, 2048, 2048, 1435, 804, 555,
-            2048, 2048, 2048, 593, 537, 2048, 326, 671, 555, 1723, 976, 1569, 267, 631, 938, 1686,
-            823, 497, 804, 344, 1205, 765, 2048, 2048, 1857, 900, 2048, 728, 2048, 537, 1320, 881,
-            650, 497, 593,
-        ],
-    ),
-    (
-        "hbm=0.5,evict=0.05",
-        [
-            531, 342, 2048, 531, 1978, 1368, 531, 1540, 2048, 589, 969, 1027, 2048, 1217, 570,
-            1978, 2048, 932, 456, 531, 1501, 512, 874, 380, 2048, 1674, 1368, 494, 666, 969, 1635,
-            608, 608, 912, 342, 856, 837, 2048, 2048, 1501, 704, 2048, 512, 1159, 818, 1997, 723,
-            837, 512, 589,
-        ],
-    ),
-];
-
 /// Offloaded and prefetched tokens a sample, destroyed over generated tokens. The published counters are 784.0, 836.5,
 /// 801.3 and 532,152, 568,175, 501,128: ours lie 0.1 to 0.6 % and 1.1 to 2.1 % above, as the lengths are inferred.
 #[test]
@@ -132,7 +102,7 @@ fn the_prototype_gives_the_published_traffic() {
         (837.6, 576_161.0, 11.79),
         (806.0, 511_706.0, 7.50),
     ];
-    for ((setting, lengths), want) in PROTOTYPE.iter().zip(want) {
+    for ((setting, lengths), want) in LENGTHS.iter().zip(want) {
         let spec = parse(&format!(
             "four-tier:preset=prototype,semantics=per-interval,{setting}"
         ));

@@ -2,6 +2,8 @@
 
 use crate::trace_make::{row_at, small};
 use kvplan::error::Result;
+use kvplan::policy;
+use kvplan::replay::drive;
 use kvplan::trace::{Header, Rows, TraceReader, TraceWriter, verify};
 
 fn open(bytes: Vec<u8>) -> Result<TraceReader> {
@@ -259,13 +261,34 @@ fn weights_that_are_none_are_refused_with_row_and_byte() {
 }
 
 #[test]
-fn verify_finds_a_row_that_does_not_sum_to_one() {
+fn a_row_that_does_not_sum_to_one_is_found() {
     // 0.5 + 0.5 is fine; 0.5 + 0.25 is not attention.
     assert!(verify::verify(&open(two_weights([0x3800, 0x3800])).unwrap()).is_ok());
     let e = verify::verify(&open(two_weights([0x3800, 0x3400])).unwrap()).unwrap_err();
     assert_eq!(e.exit_code(), 3);
     assert!(
         e.message.contains("row 0") && e.message.contains("0.750000"),
+        "{e}"
+    );
+    // So does a replay: masses over 1 would mean nothing.
+    let full = || vec![policy::parse("full").unwrap().build().unwrap()];
+    assert!(
+        drive(
+            &open(two_weights([0x3800, 0x3800])).unwrap(),
+            1,
+            &mut full()
+        )
+        .is_ok()
+    );
+    let e = drive(
+        &open(two_weights([0x3800, 0x3400])).unwrap(),
+        1,
+        &mut full(),
+    )
+    .unwrap_err();
+    assert_eq!(e.exit_code(), 3);
+    assert!(
+        e.message.starts_with("x.kvt") && e.message.contains("0.750000"),
         "{e}"
     );
 }

@@ -20,7 +20,7 @@ fn with_prompt() -> Options {
 /// Imports and checks that rows `0..ROWS` are those of the maker, to the bit.
 fn same_rows(from: &Path, options: &Options) -> TraceReader {
     let out = from.with_extension("out.kvt");
-    assert_eq!(import(from, options, &out).unwrap(), ROWS);
+    assert_eq!(import(from, options, &out).unwrap().rows, ROWS);
     let reader = TraceReader::open(&out).unwrap();
     assert_eq!((reader.prompt(), reader.rows()), (PROMPT, ROWS));
     assert!(!verify::verify(&reader).unwrap().partial);
@@ -187,7 +187,7 @@ proptest! {
         let path = file(dir.path(), "a.npy", &npy("<f2", &format!("({},)", data.len() / 2), &data));
         let out = dir.path().join("a.kvt");
         let options = Options { prompt: Some(prompt), ..Options::default() };
-        prop_assert_eq!(import(&path, &options, &out).unwrap(), rows);
+        prop_assert_eq!(import(&path, &options, &out).unwrap().rows, rows);
         let reader = TraceReader::open(&out).unwrap();
         export::export(&reader, &dir.path().join("b.json")).unwrap();
         prop_assert_eq!(fs::read(dir.path().join("b.rows.f16")).unwrap(), data);

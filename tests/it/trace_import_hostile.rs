@@ -59,7 +59,7 @@ fn every_flip(name: &str, bytes: &[u8]) {
         flipped[at] ^= 0x55;
         let path = file(dir.path(), name, &flipped);
         match import(&path, &options, &out) {
-            Ok(rows) => assert!(rows > 0),
+            Ok(made) => assert!(made.rows > 0),
             Err(e) => assert!([2, 3].contains(&e.exit_code()), "byte {at}: {e}"),
         }
     }
@@ -319,10 +319,38 @@ fn pair(json: &str, rows: &[u8]) -> Error {
 }
 
 #[test]
+fn a_prompt_length_other_than_the_file_s_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    file(dir.path(), "p.rows.f16", &flat(PROMPT, ROWS));
+    let json = file(dir.path(), "p.json", b"{\"prompt_len\": 5, \"rows\": 10}");
+    let kvt = dir.path().join("p.kvt");
+    import(&json, &Options::default(), &kvt).unwrap();
+    for source in [&json, &kvt] {
+        let e = refused(source, Some(4));
+        assert_eq!(e.exit_code(), 3, "{e}");
+        assert!(e.message.contains("5 tokens, --prompt says 4"), "{e}");
+        let options = Options {
+            prompt: Some(5),
+            model: Some("mine".into()),
+        };
+        let out = dir.path().join("named.kvt");
+        let made = import(source, &options, &out).unwrap();
+        assert_eq!((made.prompt, made.rows), (5, 10));
+        let reader = kvplan::trace::TraceReader::open(&out).unwrap();
+        assert_eq!(reader.header().model, "mine");
+    }
+}
+
+#[test]
 fn raw_pairs_that_do_not_belong_together() {
     let data = flat(PROMPT, ROWS);
     let good = "{\"prompt_len\": 5, \"rows\": 10";
     let cases = [
+        (
+            "{\"prompt_len\": 5, \"rows\": 10, \"forced\": [3, 10]}",
+            data.clone(),
+            "`forced` names row 10 of 10",
+        ),
         (
             "{\"prompt_len\": 5, \"rows\": 9}",
             data.clone(),

@@ -10,13 +10,16 @@ struct Sheet(Grid);
 
 impl Sheet {
     fn new() -> Self {
-        Self(Grid::new(&[
-            Column("key", "NUMBER", false),
-            Column("value", "VALUE", true),
-            Column("interval", "P5 TO P95", false),
-            Column("source", "SOURCE", false),
-            Column("ref", "REF", false),
-        ]))
+        Self(
+            Grid::new(&[
+                Column("key", "NUMBER", false),
+                Column("value", "VALUE", true),
+                Column("interval", "P5 TO P95", false),
+                Column("source", "SOURCE", false),
+                Column("ref", "REF", false),
+            ])
+            .noted(),
+        )
     }
 
     fn add<Q: Quantity>(&mut self, key: &str, v: &Value<Q>) {

@@ -207,7 +207,7 @@ impl Params {
             param(
                 "evict",
                 self.evict.to_string(),
-                "share destroyed, lowest first (default 0)",
+                "share destroyed, lowest first (default 0); more than 0 needs semantics=cumulative or semantics=per-interval",
             ),
         ];
         if let Some(semantics) = &self.semantics {

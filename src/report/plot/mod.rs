@@ -15,6 +15,7 @@ pub mod face;
 pub mod frame;
 pub mod how_far;
 pub mod place;
+pub mod reproduce;
 pub mod scene;
 
 /// What a figure is written as.

@@ -1,5 +1,6 @@
 //! Copying a .kvt into a fresh one: a partial trace becomes a finished one, sections are carried whatever their kind.
 
+use super::{Extent, Options};
 use crate::error::Result;
 use crate::trace::beside;
 use crate::trace::reader::TraceReader;
@@ -8,10 +9,14 @@ use crate::trace::writer::TraceWriter;
 use std::path::Path;
 
 /// Copies every whole row, after checking all of them.
-pub(super) fn copy(from: &Path, out: &Path) -> Result<u32> {
+pub(super) fn copy(from: &Path, options: &Options, out: &Path) -> Result<Extent> {
     let reader = TraceReader::open(from)?;
     verify::verify(&reader)?;
+    options.agree(reader.label(), reader.prompt())?;
     let mut header = reader.header().clone();
+    if let Some(model) = &options.model {
+        header.model.clone_from(model);
+    }
     header.planned_rows = Some(reader.rows());
     header.forced.retain(|t| *t < reader.rows());
     let writer = TraceWriter::create(out, header)?;
@@ -19,7 +24,10 @@ pub(super) fn copy(from: &Path, out: &Path) -> Result<u32> {
     if result.is_err() {
         let _ = std::fs::remove_file(beside::part_name(out));
     }
-    result.map(|()| reader.rows())
+    result.map(|()| Extent {
+        prompt: reader.prompt(),
+        rows: reader.rows(),
+    })
 }
 
 fn fill(reader: &TraceReader, mut writer: TraceWriter) -> Result<()> {

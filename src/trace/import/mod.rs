@@ -22,7 +22,8 @@ use crate::trace::beside;
 use crate::trace::half;
 use crate::trace::header::Header;
 use crate::trace::import::numbers::Numbers;
-use crate::trace::import::rows::{Extent, RowStream};
+pub use crate::trace::import::rows::Extent;
+use crate::trace::import::rows::RowStream;
 use crate::trace::import::vectors::{Arrays, Stream};
 use crate::trace::source::open_regular;
 use crate::trace::writer::TraceWriter;
@@ -51,24 +52,24 @@ struct Named {
     column_sums: Option<(Vec<u64>, Vec<f64>)>,
 }
 
-/// Imports `from` into `out`, by the ending of `from`, and returns the number of rows.
+/// Imports `from` into `out`, by the ending of `from`, and returns what was written.
 ///
 /// # Errors
 /// Usage if a path cannot be used or its ending is not known; data if what it holds cannot be attention rows.
-pub fn import(from: &Path, options: &Options, out: &Path) -> Result<u32> {
+pub fn import(from: &Path, options: &Options, out: &Path) -> Result<Extent> {
     let ending = from.extension().map(|e| e.to_string_lossy().to_lowercase());
     match ending.as_deref() {
         Some("npy") => import_npy(from, options, out),
         Some("npz") => npz::import(from, options, out),
         Some("safetensors") => tensors::import(from, options, out),
         Some("json") => raw::import(from, options, out),
-        Some("kvt" | "part") => copy::copy(from, out),
+        Some("kvt" | "part") => copy::copy(from, options, out),
         _ => Err(Error::usage(format!("{} is none of the files that can be imported", from.display()))
             .help("take a .npy, .npz, .safetensors or .kvt file, or the .json of a raw pair (X.json with X.rows.f16)")),
     }
 }
 
-fn import_npy(path: &Path, options: &Options, out: &Path) -> Result<u32> {
+fn import_npy(path: &Path, options: &Options, out: &Path) -> Result<Extent> {
     let label = path.display().to_string();
     let (file, length) = open_regular(path)?;
     let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -99,6 +100,17 @@ fn import_npy(path: &Path, options: &Options, out: &Path) -> Result<u32> {
 }
 
 impl Options {
+    /// Refuses a prompt length other than the one in the file.
+    fn agree(&self, label: &str, said: u32) -> Result<()> {
+        match self.prompt {
+            Some(given) if given != said => Err(Error::data(format!(
+                "{label} says that the prompt has {said} tokens, --prompt says {given}"
+            ))
+            .help("leave --prompt out")),
+            _ => Ok(()),
+        }
+    }
+
     /// A header of what is known; the rest stays unknown.
     fn header(
         &self,
@@ -198,14 +210,13 @@ impl<'a> Job<'a> {
     }
 
     /// Reads, checks and writes every row; an unfinished file is removed on failure.
-    fn write(mut self, out: &Path) -> Result<u32> {
+    fn write(mut self, out: &Path) -> Result<Extent> {
         let writer = TraceWriter::create(out, self.header.clone())?;
-        let rows = self.extent.rows;
         let result = self.copy(writer);
         if result.is_err() {
             let _ = std::fs::remove_file(beside::part_name(out));
         }
-        result.map(|()| rows)
+        result.map(|()| self.extent)
     }
 
     fn copy(&mut self, mut writer: TraceWriter) -> Result<()> {

@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::trace::import::npy::Npy;
 use crate::trace::import::numbers::Numbers;
-use crate::trace::import::rows::{self, RowStream};
+use crate::trace::import::rows::{self, Extent, RowStream};
 use crate::trace::import::vectors::Arrays;
 use crate::trace::import::{Job, Named, Options, prompt_from};
 use crate::trace::source::open_regular;
@@ -19,7 +19,7 @@ type Archive = zip::ZipArchive<BufReader<File>>;
 /// Most elements of an array that is read whole (`prompt`, `column_sums`).
 const MAX_SMALL: u64 = 1 << 24;
 
-pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<u32> {
+pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<Extent> {
     let mut archives = [open(path)?, open(path)?, open(path)?];
     let [for_small, for_rows, for_layers] = &mut archives;
     let mut beside = [open(path)?, open(path)?, open(path)?];

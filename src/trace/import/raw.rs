@@ -70,10 +70,17 @@ pub(crate) fn sibling(json: &Path, ending: &str) -> PathBuf {
     json.with_extension(ending)
 }
 
-pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<u32> {
+pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<Extent> {
     let label = path.display().to_string();
     let meta = read(path, &label)?;
+    options.agree(&label, meta.prompt_len)?;
     let extent = bounded(&label, meta.prompt_len.into(), meta.rows.into())?;
+    if let Some(t) = meta.forced.iter().find(|t| **t >= meta.rows) {
+        return Err(Error::data(format!(
+            "{label}: `forced` names row {t} of {}",
+            meta.rows
+        )));
+    }
     let numbers = floats(&sibling(path, "rows.f16"), weights(extent), &label)?;
     let means = RowStream::means(numbers, &[], extent);
     let layers_path = sibling(path, "layers.f16");

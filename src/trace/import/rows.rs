@@ -15,9 +15,11 @@ const MAX_LAYERS: u64 = 4096;
 
 /// Prompt and number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) prompt: u32,
-    pub(crate) rows: u32,
+pub struct Extent {
+    /// Prompt tokens.
+    pub prompt: u32,
+    /// Decode rows.
+    pub rows: u32,
 }
 
 /// Rows of one array: means (one lane) or one lane a layer.

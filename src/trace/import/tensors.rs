@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::trace::import::numbers::{Numbers, Width};
-use crate::trace::import::rows::{self, RowStream};
+use crate::trace::import::rows::{self, Extent, RowStream};
 use crate::trace::import::vectors::Arrays;
 use crate::trace::import::{Job, Options, Prompt};
 use crate::trace::source::open_regular;
@@ -16,19 +16,23 @@ use std::path::Path;
 /// Longest header taken (bytes).
 const MAX_HEADER: u64 = 64 << 20;
 
-pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<u32> {
+pub(crate) fn import(path: &Path, options: &Options, out: &Path) -> Result<Extent> {
     let label = path.display().to_string();
     let (meta, data) = header(path, &label)?;
     let note = |key: &str| meta.metadata().as_ref().and_then(|m| m.get(key));
+    let said = match note("prompt") {
+        None => None,
+        Some(text) => Some(text.parse().map_err(|_| {
+            Error::data(format!(
+                "{label}: the prompt length `{text}` in its metadata is not a number"
+            ))
+        })?),
+    };
+    if let Some(said) = said {
+        options.agree(&label, said)?;
+    }
     let given = Prompt {
-        length: match (options.prompt, note("prompt")) {
-            (None, Some(text)) => Some(text.parse().map_err(|_| {
-                Error::data(format!(
-                    "{label}: the prompt length `{text}` in its metadata is not a number"
-                ))
-            })?),
-            (given, _) => given,
-        },
+        length: options.prompt.or(said),
         ids: None,
     };
     let options = Options {

@@ -87,7 +87,7 @@ impl Sums {
             return;
         };
         let end = self.rows as usize - repeat::ROWS;
-        let copied = |q: usize| {
+        let copy_of = |q: usize| {
             let young = self.young_factor(law, q);
             Donor {
                 young,
@@ -95,7 +95,7 @@ impl Sums {
                 born: self.rows,
             }
         };
-        let copies: Vec<Donor> = (end.saturating_sub(period)..end).map(copied).collect();
+        let copies: Vec<Donor> = (end.saturating_sub(period)..end).map(copy_of).collect();
         let whole_periods = law.donors.len() / copies.len() * copies.len();
         law.donors
             .extend(copies.iter().cycle().take(whole_periods).copied());
