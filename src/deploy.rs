@@ -44,6 +44,26 @@ pub enum Overlap {
     Layer,
 }
 
+/// How finely a step is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fidelity {
+    /// A recursion over the layers of each step.
+    Step,
+    /// Every layer's compute and every transfer as events.
+    Layer,
+}
+
+impl Fidelity {
+    /// The word used in flags and results.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Layer => "layer",
+        }
+    }
+}
+
 /// When new KV reaches the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -93,6 +113,8 @@ pub struct Deployment {
     pub t1: T1Mode,
     /// Overlap of transfers and compute.
     pub overlap: Overlap,
+    /// How finely a step is followed.
+    pub fidelity: Fidelity,
     /// Layers of staging (1 = no overlap with the layer itself).
     pub depth: u32,
     /// When new KV goes down.

@@ -78,11 +78,14 @@ pub mod scenario;
 // 20: the answer against its alternatives.
 pub mod plan;
 
-// 21: the published figures beside ours.
+// 21: many questions at once.
+pub mod sweep;
+
+// 22: the published figures beside ours.
 pub mod reproduce;
 
-// 22: table, csv, markdown, plots.
+// 23: table, csv, markdown, plots.
 pub mod report;
 
-// 23: one file a verb.
+// 24: one file a verb.
 pub mod cli;

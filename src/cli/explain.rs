@@ -9,6 +9,7 @@ use crate::error::{Error, Result, did_you_mean};
 use crate::metrics::{OUTCOME_SCHEMA, Outcome};
 use crate::plan::answer::{PLAN_SCHEMA, Plan};
 use crate::report::{Style, explain, table};
+use crate::sweep::answer::{Answer as Sweep, SWEEP_SCHEMA};
 
 use super::out::Out;
 
@@ -19,10 +20,11 @@ const MAX_BYTES: u64 = 1 << 30;
 #[derive(Clone, Debug, Args)]
 #[command(
     after_long_help = "EXAMPLES:\n  kvplan explain result.json memory.kv_full_bytes\n  \
-    kvplan explain result.json throughput\n  kvplan explain answer.json 'rows[0].alternatives[5].free_t1_bytes'"
+    kvplan explain result.json throughput\n  kvplan explain answer.json 'rows[0].alternatives[5].free_t1_bytes'\n  \
+    kvplan explain sweep.json 'cells[3].outcome.memory.hbm_peak_bytes'"
 )]
 pub struct ExplainArgs {
-    /// Result of `simulate` or `plan` in JSON.
+    /// Result of `simulate`, `plan` or `sweep` in JSON.
     #[arg(value_name = "RESULT")]
     result: PathBuf,
     /// Dotted key of a figure, or of a group to see what it holds.
@@ -84,6 +86,7 @@ pub(super) fn read(path: &Path) -> Result<Value> {
     let typed = match value.get("schema").and_then(Value::as_str) {
         Some(OUTCOME_SCHEMA) => serde_json::from_str::<Outcome>(&text).map(|_| ()),
         Some(PLAN_SCHEMA) => serde_json::from_str::<Plan>(&text).map(|_| ()),
+        Some(SWEEP_SCHEMA) => serde_json::from_str::<Sweep>(&text).map(|_| ()),
         Some(other) => {
             return Err(foreign(
                 &shown,

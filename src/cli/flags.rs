@@ -1,6 +1,6 @@
 //! The flags of a deployment, made from the table of settings, and where results go.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum, ValueHint};
@@ -39,6 +39,20 @@ impl<const PLAN: bool> Deployment<PLAN> {
             settings.set(name, texts, Origin::Flag)?;
         }
         Ok(settings)
+    }
+}
+
+impl<const PLAN: bool> Deployment<PLAN> {
+    /// Whether a flag was given.
+    pub fn gives(&self, name: &str) -> bool {
+        self.given.iter().any(|(n, _)| *n == name)
+    }
+
+    /// Takes out the values of a flag that was given more than once.
+    pub fn take_several(&mut self, name: &str) -> Option<Vec<String>> {
+        let several = |(n, texts): &(&str, Vec<String>)| *n == name && texts.len() > 1;
+        let at = self.given.iter().position(several)?;
+        Some(self.given.remove(at).1)
     }
 }
 
@@ -139,6 +153,18 @@ pub enum Format {
     Md,
 }
 
+/// Which of the files that a run reads `out` is, if it is one.
+pub(super) fn read_by_the_run<const PLAN: bool>(
+    out: &Path,
+    trace: &TraceRef,
+    deployment: &Deployment<PLAN>,
+) -> Option<&'static str> {
+    match &deployment.scenario {
+        Some(path) if TraceRef::Paths(vec![path.clone()]).holds(out) => Some("the scenario"),
+        _ => trace.holds(out).then_some("a recording"),
+    }
+}
+
 /// Where a result goes.
 #[derive(Clone, Debug, Args)]
 pub struct ResultArgs {
@@ -178,10 +204,8 @@ impl ResultArgs {
         let Some(out) = &self.out else {
             return Ok(());
         };
-        let file = match &deployment.scenario {
-            Some(path) if TraceRef::Paths(vec![path.clone()]).holds(out) => "the scenario",
-            _ if trace.holds(out) => "a recording",
-            _ => return Ok(()),
+        let Some(file) = read_by_the_run(out, trace, deployment) else {
+            return Ok(());
         };
         Err(Error::usage(format!(
             "{}: the result would replace {file} that the run reads",

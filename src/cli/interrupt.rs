@@ -1,6 +1,7 @@
 //! Ctrl-C: half-written files are removed, the exit code is 130.
 //!
-//! Results are written beside their target, so removing the part file leaves what was there before.
+//! Results are written beside their target, so removing the part file leaves what was there before. Work that keeps what
+//! it has finished promises so here, and the promise is printed last.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -25,6 +26,15 @@ pub fn release(path: &Path) {
     parts().retain(|p| p != path);
 }
 
+static PROMISE: Mutex<Option<String>> = Mutex::new(None);
+
+/// What is said when the run is interrupted: how to go on.
+pub fn promise(text: Option<String>) {
+    *PROMISE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner) = text;
+}
+
 /// Installs the handler; where that is refused, the system's own stays.
 pub fn install() {
     let stop = || {
@@ -32,6 +42,12 @@ pub fn install() {
             std::fs::remove_file(part).ok();
         }
         render::plain("interrupted\n");
+        let promise = PROMISE
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(text) = &*promise {
+            render::plain(&format!("  help: {text}\n"));
+        }
         std::process::exit(130);
     };
     ctrlc::set_handler(stop).ok();

@@ -6,6 +6,7 @@
 //! writes it beside and renames it, so a killed run leaves either the old file or the new one. The flags of a
 //! deployment are made from the table of settings in `scenario` and are the same for every verb.
 
+pub mod drawing;
 pub mod explain;
 pub mod flags;
 pub mod grid;
@@ -23,6 +24,7 @@ pub mod schema;
 pub mod selfcheck;
 pub mod show;
 pub mod simulate;
+pub mod sweep;
 pub mod trace;
 
 use std::process::ExitCode;
@@ -76,6 +78,8 @@ enum Command {
     Simulate(Box<simulate::SimulateArgs>),
     /// Compares every way to serve a question on several cards, and says which to take.
     Plan(Box<plan::PlanArgs>),
+    /// Runs a grid of deployments: what varies, what is best, what is equal.
+    Sweep(Box<sweep::SweepArgs>),
     /// Lists what is in the binary: models, hardware, runtimes, policies, traces.
     List(list::ListArgs),
     /// Shows one model, machine, runtime or policy, factor by factor.
@@ -160,6 +164,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
     match command {
         Command::Simulate(args) => simulate::run(args, out),
         Command::Plan(args) => plan::run(args, out),
+        Command::Sweep(args) => sweep::run(args, out),
         Command::List(args) => done(list::run(args, out)),
         Command::Show(args) => done(show::run(args, out)),
         Command::Explain(args) => done(explain::run(args, out)),

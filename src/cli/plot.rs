@@ -5,22 +5,72 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::error::{Error, Result, did_you_mean};
-use crate::plan::curve;
-use crate::report::plot::{Image, how_far};
-use crate::scenario::{print, resolve};
+use crate::plan::{curve, figures};
+use crate::report::plot::{Image, how_far, price, savings, steps, tiers};
+use crate::scenario::settings::Origin;
+use crate::scenario::{Scenario, print, resolve};
 
 use super::Answer;
 use super::flags::Deployment;
 use super::out::Out;
+use super::progress;
 
-/// Kinds of figure: name and what it shows.
-const KINDS: &[(&str, &str)] = &[(
-    "how-far",
-    "tokens per request against tokens/s on one card: wall, free zone, T1 modes, the engine as it is",
-)];
+/// A kind of figure.
+struct Kind {
+    name: &'static str,
+    /// What it shows.
+    what: &'static str,
+    /// Settings that the figure varies itself.
+    varies: &'static [&'static str],
+    /// Settings that stand unless asked otherwise: the question that the figure is best at.
+    stands: &'static [(&'static str, &'static str)],
+    draw: fn(&Scenario, Image) -> Result<Vec<u8>>,
+}
 
-/// Settings that the figure varies itself.
-const COMPARED: &[&str] = &["policy", "t1", "occupancy", "trace"];
+/// All kinds.
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "how-far",
+        what: "tokens per request against tokens/s: wall, free zone, T1 modes, the engine as it is",
+        varies: &["policy", "t1", "occupancy", "trace"],
+        stands: &[],
+        draw: |s, image| how_far::draw(&curve::curve(s, s.prompt + s.output)?, image),
+    },
+    Kind {
+        name: "savings",
+        what: "HBM saved by model (7B to 70B), batch and context, moved and destroyed apart",
+        varies: &["model", "batch", "output", "occupancy", "trace"],
+        stands: &[(
+            "policy",
+            "four-tier:hbm=0.5,evict=0.03,semantics=cumulative",
+        )],
+        draw: |s, image| savings::draw(&figures::savings::savings(s)?, image),
+    },
+    Kind {
+        name: "price",
+        what: "throughput kept against HBM saved, a line a link, and the published 48 GiB",
+        varies: &["policy", "occupancy", "trace"],
+        stands: &[("weights", "int4"), ("output", "31744")],
+        draw: |s, image| price::draw(&figures::price::price(s)?, image),
+    },
+    Kind {
+        name: "tiers",
+        what: "tier occupancy of a request and destroyed mass over its steps",
+        varies: &[],
+        stands: &[(
+            "policy",
+            "four-tier:hbm=0.3,evict=0.03,semantics=cumulative",
+        )],
+        draw: |s, image| tiers::draw(&figures::tiers::tiers(s)?, image),
+    },
+    Kind {
+        name: "step-time",
+        what: "where the mean decode step goes, way by way",
+        varies: &["t1", "occupancy", "trace"],
+        stands: &[("hardware", "h100-sxm")],
+        draw: |s, image| steps::draw(&figures::steps::steps(s)?, image),
+    },
+];
 
 /// Arguments of `plot`.
 #[derive(Clone, Debug, Args)]
@@ -50,22 +100,22 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
     if args.list {
         let lines: Vec<String> = KINDS
             .iter()
-            .map(|(name, what)| format!("{name:<10} {what}\n"))
+            .map(|k| format!("{:<10} {}\n", k.name, k.what))
             .collect();
         out.result(&lines.concat())?;
         return Ok(Answer::Yes);
     }
-    if !KINDS.iter().any(|(name, _)| *name == args.kind) {
-        let guess = did_you_mean(&args.kind, KINDS.iter().map(|k| k.0))
-            .map_or(String::new(), |g| format!("did you mean `{g}`? "));
-        return Err(Error::usage(format!("figure `{}` is not known", args.kind))
-            .help(format!("{guess}`kvplan plot --list` shows all")));
-    }
+    let kind = kind(&args.kind)?;
     let path = args.out.as_ref().ok_or_else(|| {
         Error::usage("a figure needs a file").help("add `-o FILE.svg` or `-o FILE.png`")
     })?;
     let image = image(path)?;
     let mut settings = args.deployment.settings()?;
+    for (name, value) in kind.stands {
+        if settings.asked(name).is_none() {
+            settings.set(name, &[(*value).to_string()], Origin::Default)?;
+        }
+    }
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
         out.result(&print::config(&settings))?;
@@ -74,15 +124,25 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
         return Ok(Answer::Yes);
     }
     let scenario = resolve::scenario(&settings)?;
-    for name in COMPARED.iter().filter(|n| settings.asked(n).is_some()) {
-        out.note(&format!(
-            "--{name} is not used: the figure compares the ways to run it"
-        ));
+    for name in kind.varies.iter().filter(|n| settings.asked(n).is_some()) {
+        out.note(&format!("--{name} is not used: the figure varies it"));
     }
     out.to_file(path)?;
-    let curve = curve::curve(&scenario, scenario.prompt + scenario.output)?;
-    out.bytes(&how_far::draw(&curve, image)?)?;
+    let watch = progress::watch("drawing", 0, out.quiet());
+    let bytes = (kind.draw)(&scenario, image)?;
+    drop(watch);
+    out.bytes(&bytes)?;
     Ok(Answer::Yes)
+}
+
+/// The kind of this name.
+fn kind(name: &str) -> Result<&'static Kind> {
+    KINDS.iter().find(|k| k.name == name).ok_or_else(|| {
+        let guess = did_you_mean(name, KINDS.iter().map(|k| k.name))
+            .map_or(String::new(), |g| format!("did you mean `{g}`? "));
+        Error::usage(format!("figure `{name}` is not known"))
+            .help(format!("{guess}`kvplan plot --list` shows all"))
+    })
 }
 
 /// The format a file name asks for.

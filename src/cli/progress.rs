@@ -4,7 +4,7 @@
 //! know of it; a thread watches the counter of bytes that `trace` keeps.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,16 +27,45 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Watches work that reads or writes about `total` bytes, named by `what`.
 pub fn watch(what: &'static str, total: u64, quiet: bool) -> Watch {
+    let before = progress::bytes();
+    let template = "{msg} {wide_bar} {bytes} of {total_bytes}, {eta} left";
+    start(what, template, total, quiet, move || {
+        (progress::bytes() - before).min(total)
+    })
+}
+
+/// Watches `total` cells, those done counted by whoever does them.
+pub fn cells(total: u64, done: Arc<AtomicU64>, quiet: bool) -> Watch {
+    let template = "{msg} {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta} left";
+    start("cells", template, total, quiet, move || {
+        done.load(Ordering::Relaxed)
+    })
+}
+
+fn start(
+    what: &'static str,
+    template: &'static str,
+    total: u64,
+    quiet: bool,
+    position: impl Fn() -> u64 + Send + 'static,
+) -> Watch {
     let over = Arc::new(AtomicBool::new(false));
     let shown = !quiet && std::io::IsTerminal::is_terminal(&std::io::stderr());
     let seen = Arc::clone(&over);
-    let thread = shown.then(|| std::thread::spawn(move || draw(what, total, &seen)));
+    let work = move || draw(what, template, total, &position, &seen);
+    let thread = shown.then(|| std::thread::spawn(work));
     Watch { over, thread }
 }
 
-fn draw(what: &'static str, total: u64, over: &AtomicBool) {
+fn draw(
+    what: &'static str,
+    template: &str,
+    total: u64,
+    position: &dyn Fn() -> u64,
+    over: &AtomicBool,
+) {
     let begun = std::time::Instant::now();
-    let before = progress::bytes();
+    let before = position();
     while begun.elapsed() < PATIENCE {
         if over.load(Ordering::Relaxed) {
             return;
@@ -44,13 +73,13 @@ fn draw(what: &'static str, total: u64, over: &AtomicBool) {
         std::thread::sleep(TICK / 4);
     }
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    let template = "{msg} {wide_bar} {bytes} of {total_bytes}, {eta} left";
     bar.set_style(
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     bar.set_message(what);
+    bar.set_position(before);
     while !over.load(Ordering::Relaxed) {
-        bar.set_position((progress::bytes() - before).min(total));
+        bar.set_position(position());
         std::thread::sleep(TICK);
     }
     bar.finish_and_clear();

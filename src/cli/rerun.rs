@@ -9,12 +9,14 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::plan::answer::PLAN_SCHEMA;
 use crate::report::json;
 use crate::scenario::keys::KEYS;
 use crate::scenario::settings::Origin;
 use crate::scenario::{Settings, Verb, resolve};
+use crate::sweep::Sweep;
+use crate::sweep::answer::{Answer as SweepAnswer, SWEEP_SCHEMA};
 
 use super::Answer;
 use super::explain;
@@ -26,7 +28,7 @@ use super::out::Out;
     after_long_help = "EXAMPLES:\n  kvplan rerun result.json\n  kvplan rerun result.json | cmp - result.json"
 )]
 pub struct RerunArgs {
-    /// Result of `simulate` or `plan` in JSON.
+    /// Result of `simulate`, `plan` or `sweep` in JSON.
     #[arg(value_name = "RESULT")]
     result: PathBuf,
     /// Write to FILE instead of stdout.
@@ -40,6 +42,9 @@ pub struct RerunArgs {
 /// No such file, or a trace that is gone (exit 2); not a result of kvplan (exit 3).
 pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
     let saved = explain::read(&args.result)?;
+    if saved["schema"] == SWEEP_SCHEMA {
+        return sweep(saved, args.out.as_deref(), out);
+    }
     let plan = saved["schema"] == PLAN_SCHEMA;
     let settings = settings(&saved, plan)
         .map_err(|e| e.help("the result may be of another version of kvplan"))?;
@@ -64,6 +69,25 @@ pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
     }
     out.result(&json::pretty(&outcome)?)?;
     Ok(Answer::of(outcome.fits))
+}
+
+/// A sweep again: what was a default is one again, since a trace decides what was left open.
+fn sweep(saved: Value, to: Option<&std::path::Path>, out: &mut Out) -> Result<Answer> {
+    let saved: SweepAnswer = serde_json::from_value(saved)
+        .map_err(|e| Error::data(format!("the result is no sweep: {e}")))?;
+    let again = |e: Error| match e.cause {
+        Cause::Usage => e.help("the result may be of another version of kvplan"),
+        _ => e,
+    };
+    let sweep = Sweep::of(&saved).map_err(again)?;
+    if let Some(path) = to {
+        out.to_file(path)?;
+    }
+    let cells = crate::sweep::run(&sweep, Vec::new(), &|_| Ok(()))?;
+    let mut answer = sweep.answer(cells)?;
+    answer.question = saved.question;
+    out.result(&json::pretty(&answer)?)?;
+    Ok(Answer::of(answer.any_fits()))
 }
 
 /// The question inside a result, as settings.
@@ -94,7 +118,11 @@ fn settings(saved: &Value, plan: bool) -> Result<Settings> {
                     },
                 )?;
             }
-            None => settings.clear(key.name),
+            None if key.name == "depth" || key.default(settings.verb).is_none() => {
+                settings.clear(key.name);
+            }
+            // A setting that came after the result was made keeps its default, which is what ran then.
+            None => {}
         }
     }
     Ok(settings)

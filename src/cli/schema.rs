@@ -18,6 +18,8 @@ pub enum What {
     Outcome,
     /// Result of `plan`.
     Plan,
+    /// Result of `sweep`.
+    Sweep,
     /// Result of `reproduce`.
     Reproduce,
     /// Result of `selfcheck`.
@@ -43,6 +45,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
     let schema = match args.what {
         What::Outcome => schemars::schema_for!(Outcome).to_value(),
         What::Plan => schemars::schema_for!(Plan).to_value(),
+        What::Sweep => schemars::schema_for!(crate::sweep::answer::Answer).to_value(),
         What::Reproduce => schemars::schema_for!(Reproduction).to_value(),
         What::Selfcheck => schemars::schema_for!(SelfCheck).to_value(),
         What::Scenario => crate::scenario::schema::scenario(),

@@ -10,6 +10,7 @@ use crate::report::{Style, csv, json, md, table};
 use crate::scenario::{print, resolve};
 
 use super::Answer;
+use super::drawing::DrawingArgs;
 use super::flags::{Deployment, Format, ResultArgs};
 use super::out::Out;
 use super::progress;
@@ -20,6 +21,7 @@ use super::progress;
     after_long_help = "EXAMPLES:\n  kvplan simulate\n  kvplan simulate --hardware h100-sxm --t1 host-attention\n  \
     kvplan simulate --hardware h100-sxm --gpus 2 --kv fp8 --format json -o result.json\n  \
     kvplan simulate desktop --batch 2 --print-config\n  \
+    kvplan simulate --hardware h100-sxm --perfetto steps.json --perfetto-steps 60..70\n  \
     kvplan simulate --trace smol_0_t6_s1 --policy four-tier:hbm=0.3 --export-decisions kept.npz"
 )]
 pub struct SimulateArgs {
@@ -27,6 +29,8 @@ pub struct SimulateArgs {
     deployment: Deployment<false>,
     #[command(flatten)]
     result: ResultArgs,
+    #[command(flatten)]
+    drawing: DrawingArgs,
     /// Write what the policy kept where, decision by decision, to FILE.npz (recorded rows only)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     export_decisions: Option<PathBuf>,
@@ -38,6 +42,7 @@ pub struct SimulateArgs {
 /// Exit 2 for what cannot be asked, 3 for damaged traces.
 pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     let mut settings = args.deployment.settings()?;
+    args.drawing.adapt(&mut settings)?;
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
         args.result.open(out)?;
@@ -48,6 +53,10 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     }
     let scenario = resolve::scenario(&settings)?;
     args.result.keep(&scenario.trace, &args.deployment)?;
+    for other in [&args.result.out, &args.export_decisions] {
+        args.drawing
+            .keep(&scenario.trace, &args.deployment, other.as_deref())?;
+    }
     args.result.open(out)?;
     if let Some(path) = &args.export_decisions {
         let mut file = Out::new(false, true, false);
@@ -58,7 +67,7 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     }
     let begun = std::time::Instant::now();
     let watch = progress::watch("replaying", scenario.trace.bytes(), out.quiet());
-    let outcome = crate::plan::simulate(&scenario)?;
+    let outcome = args.drawing.simulate(&scenario, out)?;
     drop(watch);
     out.detail(&format!("answered in {:.1?}", begun.elapsed()));
     if args.result.format() != Format::Table {

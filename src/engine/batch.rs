@@ -120,6 +120,7 @@ impl<'a> Engine<'a> {
             }
             self.out.events += 1;
         }
+        self.out.events += self.stepper.events();
         // In a steady state requests wait for each other's first prefill, which is a figure of its own.
         let decode: f64 = self.out.steps.iter().map(|s| s.secs()).sum();
         self.out.tpot_mean = if self.setup.respawn {
@@ -296,6 +297,8 @@ impl<'a> Engine<'a> {
         );
         let m = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
         let totals = *self.running.totals();
+        let draws = observer.draws();
+        self.stepper.keep_slices(draws);
         let times = self
             .stepper
             .step(start, m, &self.held, &burst, totals.spilling);
@@ -304,6 +307,9 @@ impl<'a> Engine<'a> {
         let instant = self.setup.ledger.instant(&self.held, totals.spilling > 0.0);
         if observer.watches() {
             self.peaks(times.t1_bytes);
+        }
+        if draws {
+            observer.drawn(self.stepper.slices())?;
         }
         observer.step(&StepFact {
             times: &times,

@@ -1,111 +1,144 @@
 //! Layer fidelity: every layer's compute and every transfer of a step as events in a queue.
 //!
-//! The same service times as `pipeline`, but the link is watched from instant to instant: while both directions are busy
-//! each runs at its duplex share, so a write-back slows just the transfers it really meets. `step` instead spreads the
-//! whole delay over the step. Without contention (duplex 1) the two agree to the picosecond, which a property test holds
-//! them to; with it they differ by what `step` spreads.
+//! The same service times as `step`, but the resources are watched from instant to instant: one compute stream, the link
+//! up and the link down, each first in first out. While both directions are busy each runs at its shared pace, so that a
+//! write-back slows just the transfers it really meets. A re-tier's fetch goes up the link and its packing takes the
+//! compute stream before the step's gap; a write-back goes down in one piece a layer. Without contention (share 1)
+//! `step` agrees to the picosecond, with it to the rounding of the pieces; property tests hold them to it. Rival: the
+//! recursion of `pipeline`, which is as exact as long as the model stays this one; here a new resource is a new event.
 //!
 //! A step's events begin before the step does: its first transfers ran under the end of the step before, as soon as a
-//! staging buffer was free. Write-back of a step is released at its end, one piece a layer, first in first out. Ignored:
-//! a write-back that outlasts the next step meets no transfer of the one after. Events of one instant: buffers free
-//! first, then arrivals, then write-back, then compute. Integer time; no randomness.
+//! staging buffer was free. Write-back of a step is released at its end. Ignored: a write-back that outlasts the next
+//! step meets no transfer of the one after; queries and outputs of attention on the host (part of its time) do not queue
+//! behind a write-back. Integer time; ties by class, then by order of scheduling; no randomness.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+mod link;
+mod queue;
 
+use std::collections::VecDeque;
+
+use super::duplex::Share;
 use super::pipeline::{LayerTimes, Passed};
+use super::slice::{Slice, Track, What};
 use crate::units::Ps;
+use link::Flight;
+use queue::{Event, LayerQueue, Ticket};
 
-/// What happens inside a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// A staging buffer may be written again.
-    BufferFree,
-    /// The transfer in flight ends, if nothing changed its pace since.
-    Arrived { epoch: u64 },
-    /// The write-back in flight ends, likewise.
-    Written { epoch: u64 },
-    /// Write-back may begin.
-    Released,
-    /// The step's first layer may compute.
-    Begin,
-    /// The layer computing is done.
-    Computed,
+/// What one step has to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work<'a> {
+    /// End of the step before.
+    pub begin: Ps,
+    /// Fetching promoted tokens, link time; the step waits for it.
+    pub fetch: Ps,
+    /// Packing after a re-tier, compute stream.
+    pub pack: Ps,
+    /// CPU gap.
+    pub gap: Ps,
+    /// Class of each layer.
+    pub order: &'a [u8],
+    /// Times by class.
+    pub layers: &'a [LayerTimes],
+    /// Output head, after the last layer.
+    pub head: Ps,
+    /// Write-back of this very step that it waits for (serial).
+    pub down: Ps,
 }
 
-impl Event {
-    /// Order among events of one instant.
-    fn class(self) -> u8 {
-        match self {
-            Self::BufferFree => 0,
-            Self::Arrived { .. } => 1,
-            Self::Written { .. } => 2,
-            Self::Released => 3,
-            Self::Begin => 4,
-            Self::Computed => 5,
-        }
-    }
-}
-
-/// Parts of a whole pace: duplex shares are kept as this many parts, so that time stays an integer.
-const PARTS: u128 = 1 << 32;
-
-/// One direction's transfer in flight: work left at full pace, and the pace since when.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    left: Ps,
-    since: Ps,
-    epoch: u64,
+/// What one step did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Worked {
+    /// Fetch and packing.
+    pub retier: Ps,
+    /// The layers, without the head.
+    pub passed: Passed,
+    /// When the last write-back is down; zero if there was none.
+    pub written: Ps,
 }
 
 /// The layers of one step after another, by events.
 #[derive(Clone, Debug)]
 pub struct LayerEvents {
-    shared: u128,
+    share: Share,
+    /// Transfer a layer, wait, compute it: nothing overlaps.
+    serial: bool,
     ends: VecDeque<Ps>,
     link_free: Ps,
     /// Write-back pieces still to go down, and when they were released.
     down: VecDeque<(Ps, Ps)>,
-    heap: BinaryHeap<Reverse<(Ps, u8, u64, Event)>>,
-    scheduled: u64,
+    queue: LayerQueue,
     handled: u64,
+    drawing: bool,
+    slices: Vec<Slice>,
+}
+
+/// How far a step has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The step before is still running.
+    Before,
+    /// Promoted tokens wait to be fetched.
+    Fetch,
+    /// Fetching, packing, gap.
+    Prepare,
+    /// Layers and head.
+    Layers,
+    /// The head is done.
+    Finished,
 }
 
 /// The state of one step while its events run.
 struct Run<'a> {
-    order: &'a [u8],
-    layers: &'a [LayerTimes],
+    work: &'a Work<'a>,
     free_buffers: usize,
+    stage: Stage,
     next_up: usize,
     arrived: usize,
     next_compute: usize,
     computing: bool,
-    begun: bool,
     idle_since: Ps,
     up: Option<Flight>,
     downward: Option<Flight>,
-    out: Passed,
+    out: Worked,
 }
 
 impl LayerEvents {
-    /// At rest, with staging for `depth` layers; each direction keeps `duplex` of its pace while both are busy.
-    pub fn new(depth: u32, duplex: f64) -> Self {
-        #[allow(clippy::cast_possible_truncation)] // a share of 2^32
-        let shared = (duplex.clamp(1e-6, 1.0) * PARTS as f64) as u128;
+    /// At rest, with staging for `depth` layers; each direction keeps `share` of its pace while both are busy.
+    pub fn new(depth: u32, share: f64) -> Self {
         Self {
-            shared,
+            share: Share::new(share),
+            serial: false,
             ends: VecDeque::from(vec![Ps::ZERO; depth.max(1) as usize]),
             link_free: Ps::ZERO,
             down: VecDeque::new(),
-            heap: BinaryHeap::new(),
-            scheduled: 0,
+            queue: LayerQueue::default(),
             handled: 0,
+            drawing: false,
+            slices: Vec::new(),
         }
     }
 
-    /// Events handled so far.
+    /// At rest, where nothing overlaps.
+    pub fn serial() -> Self {
+        Self {
+            serial: true,
+            ..Self::new(1, 1.0)
+        }
+    }
+
+    /// Events handled so far; ends that a change of pace made void do not count.
     pub fn handled(&self) -> u64 {
         self.handled
+    }
+
+    /// Whether to keep slices of the coming steps.
+    pub(super) fn draw(&mut self, drawing: bool) {
+        self.drawing = drawing;
+    }
+
+    /// Slices of the last step, if they were kept.
+    pub(super) fn slices_mut(&mut self) -> &mut Vec<Slice> {
+        &mut self.slices
     }
 
     /// A re-tier at `at` makes `share` of the prefetched T1 stale: that share of the link's lead is lost.
@@ -128,190 +161,142 @@ impl LayerEvents {
         }
     }
 
-    /// Runs the layers `order` from `start` on; returns when they are done and the write-back released before is down.
+    /// Runs the layers `order` from `start` on; returns what they did and when the write-back released before is down.
     pub fn pass(&mut self, start: Ps, order: &[u8], layers: &[LayerTimes]) -> (Passed, Ps) {
-        let mut run = Run {
+        let worked = self.step(&Work {
+            begin: start,
             order,
             layers,
-            free_buffers: 0,
-            next_up: 0,
-            arrived: 0,
-            next_compute: 0,
-            computing: false,
-            begun: false,
-            idle_since: start,
-            up: None,
-            downward: None,
-            out: Passed {
-                end: start,
-                ..Passed::default()
-            },
-        };
-        self.heap.clear();
-        for end in self.ends.clone() {
-            self.schedule(end.max(self.link_free), Event::BufferFree);
+            ..Work::default()
+        });
+        (worked.passed, worked.written)
+    }
+
+    /// Runs one step, to the end of its head and of the write-back released before.
+    pub fn step(&mut self, work: &Work<'_>) -> Worked {
+        let mut run = Run::new(work);
+        self.slices.clear();
+        self.queue.restart();
+        for end in &self.ends {
+            self.queue
+                .schedule((*end).max(self.link_free), Event::BufferFree);
         }
         if let Some((released, _)) = self.down.front() {
-            self.schedule(*released, Event::Released);
+            self.queue.schedule(*released, Event::Released);
         }
-        self.schedule(start, Event::Begin);
-        let mut written = Ps::ZERO;
-        while run.next_compute < order.len() || run.computing || !self.down.is_empty() {
-            let Some(Reverse((now, _, _, event))) = self.heap.pop() else {
+        self.queue.schedule(work.begin, Event::Begin);
+        while !(run.stage == Stage::Finished && self.down.is_empty()) {
+            let Some((now, event, ticket)) = self.queue.pop() else {
                 break;
             };
-            self.handled += 1;
-            self.handle(now, event, &mut run, &mut written);
+            if self.handle(now, event, ticket, &mut run) {
+                self.handled += 1;
+                self.start_up(now, &mut run);
+                self.start_down(now, &mut run);
+                self.start_compute(now, &mut run);
+            }
         }
-        (run.out, written)
+        run.out
     }
 
-    fn schedule(&mut self, at: Ps, event: Event) {
-        self.heap
-            .push(Reverse((at, event.class(), self.scheduled, event)));
-        self.scheduled += 1;
-    }
-
-    fn handle(&mut self, now: Ps, event: Event, run: &mut Run<'_>, written: &mut Ps) {
+    /// Handles one event; false where it is void.
+    fn handle(&mut self, now: Ps, event: Event, ticket: Ticket, run: &mut Run<'_>) -> bool {
         match event {
             Event::BufferFree => run.free_buffers += 1,
-            Event::Arrived { epoch } if run.up.is_some_and(|f| f.epoch == epoch) => {
-                self.pace(now, run);
-                run.up = None;
-                run.arrived = run.next_up;
-                self.link_free = now;
-                self.repace(now, run);
+            Event::Arrived => return self.arrived(now, ticket, run),
+            Event::Written => return self.written(now, ticket, run),
+            Event::Released => {}
+            Event::Begin if run.work.fetch > Ps::ZERO => run.stage = Stage::Fetch,
+            Event::Begin => self.fetched(now, run),
+            Event::Ready => {
+                run.stage = Stage::Layers;
+                run.idle_since = now;
+                run.out.passed.end = now;
             }
-            Event::Written { epoch } if run.downward.is_some_and(|f| f.epoch == epoch) => {
-                self.pace(now, run);
-                run.downward = None;
-                self.down.pop_front();
-                *written = now;
-                self.repace(now, run);
-            }
-            Event::Begin => run.begun = true,
             Event::Computed => self.computed(now, run),
-            Event::Released | Event::Arrived { .. } | Event::Written { .. } => {}
+            Event::Finished => {
+                run.stage = Stage::Finished;
+                self.write_back(now, run.work.down, run.work.order.len() as u64);
+            }
         }
-        self.start_up(now, run);
-        self.start_down(now, run);
-        self.start_compute(now, run);
+        true
     }
 
-    /// The layer computing is done: its buffer is free.
+    /// What had to be fetched is there: packing and the gap follow.
+    fn fetched(&mut self, now: Ps, run: &mut Run<'_>) {
+        run.stage = Stage::Prepare;
+        let packed = now + run.work.pack;
+        run.out.retier = packed - run.work.begin;
+        self.draw_slice(Track::Compute, What::Pack, now, packed);
+        let ready = packed + run.work.gap;
+        self.draw_slice(Track::Gap, What::Gap, packed, ready);
+        self.queue.schedule(ready, Event::Ready);
+    }
+
+    /// The layer computing is done: its buffer is free, and after the last one the head follows.
     fn computed(&mut self, now: Ps, run: &mut Run<'_>) {
         run.computing = false;
         run.idle_since = now;
-        run.out.end = now;
+        run.out.passed.end = now;
         if run.times(run.next_compute - 1).transfer > Ps::ZERO {
             self.ends.pop_front();
             self.ends.push_back(now);
             run.free_buffers += 1;
         }
-    }
-
-    /// Starts the next layer's transfer if the link and a buffer are free. Layers without one arrive by themselves.
-    fn start_up(&mut self, now: Ps, run: &mut Run<'_>) {
-        if run.up.is_some() {
-            return;
-        }
-        while run.next_up < run.order.len() && run.times(run.next_up).transfer == Ps::ZERO {
-            run.next_up += 1;
-            run.arrived = run.next_up;
-        }
-        if run.next_up < run.order.len() && run.free_buffers > 0 {
-            run.free_buffers -= 1;
-            self.pace(now, run);
-            run.up = Some(Flight {
-                left: run.times(run.next_up).transfer,
-                since: now,
-                epoch: 0,
-            });
-            run.next_up += 1;
-            self.repace(now, run);
-        }
-    }
-
-    /// Starts the next piece of write-back if the way down is free and it was released.
-    fn start_down(&mut self, now: Ps, run: &mut Run<'_>) {
-        if run.downward.is_some() {
-            return;
-        }
-        if let Some(&(released, work)) = self.down.front() {
-            // All that is left was released together, at the end of the step before.
-            if released <= now {
-                self.pace(now, run);
-                run.downward = Some(Flight {
-                    left: work,
-                    since: now,
-                    epoch: 0,
-                });
-                self.repace(now, run);
-            }
+        if run.next_compute == run.work.order.len() {
+            let end = now + run.work.head;
+            self.draw_slice(Track::Compute, What::Head, now, end);
+            self.queue.schedule(end, Event::Finished);
         }
     }
 
     /// Starts the next layer's compute if the GPU is free and its T1 is there.
     fn start_compute(&mut self, now: Ps, run: &mut Run<'_>) {
-        let ready = run.begun && !run.computing && run.next_compute < run.order.len();
-        if ready
-            && (run.arrived > run.next_compute || run.times(run.next_compute).transfer == Ps::ZERO)
-        {
-            let compute = run.times(run.next_compute).compute;
-            run.out.waited += now - run.idle_since;
-            run.out.compute += compute;
+        let next = run.next_compute;
+        if run.stage != Stage::Layers || run.computing || next == run.work.order.len() {
+            return;
+        }
+        let LayerTimes { compute, transfer } = run.times(next);
+        if run.arrived > next || transfer == Ps::ZERO {
+            run.out.passed.waited += now - run.idle_since;
+            run.out.passed.compute += compute;
             run.computing = true;
             run.next_compute += 1;
-            self.schedule(now + compute, Event::Computed);
+            self.draw_slice(Track::Compute, layer(next), now, now + compute);
+            self.queue.schedule(now + compute, Event::Computed);
         }
     }
 
-    /// Takes off the work done since the pace last changed.
-    fn pace(&self, now: Ps, run: &mut Run<'_>) {
-        let both = run.up.is_some() && run.downward.is_some();
-        for flight in [&mut run.up, &mut run.downward].into_iter().flatten() {
-            let passed = now.saturating_sub(flight.since);
-            let done = if both { self.slowed(passed) } else { passed };
-            flight.left = flight.left.saturating_sub(done);
-            flight.since = now;
-        }
-    }
-
-    /// Work done in `passed` while both directions are busy.
-    #[allow(clippy::cast_possible_truncation)] // a share of a u64
-    fn slowed(&self, passed: Ps) -> Ps {
-        Ps((u128::from(passed.0) * self.shared / PARTS) as u64)
-    }
-
-    /// Time that `left` takes while both directions are busy, rounded up.
-    #[allow(clippy::cast_possible_truncation)] // duplex is at least 1e-6 and work is far below 2^44 s
-    fn stretched(&self, left: Ps) -> Ps {
-        Ps((u128::from(left.0) * PARTS).div_ceil(self.shared) as u64)
-    }
-
-    /// Schedules the ends of what is in flight anew.
-    fn repace(&mut self, now: Ps, run: &mut Run<'_>) {
-        let both = run.up.is_some() && run.downward.is_some();
-        let epoch = self.scheduled + 1;
-        let ends = |f: &mut Flight, stretched: Ps| {
-            f.epoch = epoch;
-            now + stretched
-        };
-        if let Some(f) = &mut run.up {
-            let left = if both { self.stretched(f.left) } else { f.left };
-            let at = ends(f, left);
-            self.schedule(at, Event::Arrived { epoch });
-        }
-        if let Some(f) = &mut run.downward {
-            let left = if both { self.stretched(f.left) } else { f.left };
-            let at = ends(f, left);
-            self.schedule(at, Event::Written { epoch });
+    fn draw_slice(&mut self, track: Track, what: What, begin: Ps, end: Ps) {
+        if self.drawing && end > begin {
+            self.slices.push(Slice::new(track, what, begin, end));
         }
     }
 }
 
-impl Run<'_> {
+/// Layer number `n` of the step.
+fn layer(n: usize) -> What {
+    What::Layer(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+impl<'a> Run<'a> {
+    fn new(work: &'a Work<'a>) -> Self {
+        Self {
+            work,
+            free_buffers: 0,
+            stage: Stage::Before,
+            next_up: 0,
+            arrived: 0,
+            next_compute: 0,
+            computing: false,
+            idle_since: work.begin,
+            up: None,
+            downward: None,
+            out: Worked::default(),
+        }
+    }
+
     fn times(&self, layer: usize) -> LayerTimes {
-        self.layers[usize::from(self.order[layer])]
+        self.work.layers[usize::from(self.work.order[layer])]
     }
 }

@@ -1,4 +1,5 @@
-//! Runs requests through a deployment: events between steps, a recursion over layers within one.
+//! Runs requests through a deployment: events between steps; within one a recursion over layers (fidelity `step`) or
+//! events again (fidelity `layer`), which agree.
 //!
 //! What is modelled: continuous batching first-come first-served, admission and preemption by KV pages (the latest
 //! request is preempted and recomputed), the step of `step`, re-tier bursts, peak memory step by step. What is ignored:
@@ -9,21 +10,24 @@
 pub mod audit;
 mod batch;
 mod deferred;
+mod duplex;
 mod event;
 mod layer;
 mod pipeline;
 mod queue;
 mod run;
 mod running;
+mod slice;
 mod spill;
 mod step;
 
 pub use batch::{Engine, Job, MOST_STEPS, Setup, too_long};
 pub use event::Event;
-pub use layer::LayerEvents;
+pub use layer::{LayerEvents, Work, Worked};
 pub use pipeline::{LayerTimes, Passed, Pipeline};
 pub use queue::EventQueue;
 pub use run::{Peak, Run, Sums};
+pub use slice::{Slice, Track, What};
 pub use step::{Burst, StepTimes, Stepper};
 
 use crate::error::Result;
@@ -59,6 +63,46 @@ pub trait Observer {
     /// Whether it looks at facts at all: peaks are then kept step by step, not stretch by stretch.
     fn watches(&self) -> bool {
         true
+    }
+
+    /// Whether it wants the slices of the coming step; only fidelity `layer` has them.
+    fn draws(&self) -> bool {
+        false
+    }
+
+    /// The slices of the step that [`Observer::step`] is told next, where it draws.
+    ///
+    /// # Errors
+    /// They cannot be written: the run stops.
+    fn drawn(&mut self, _slices: &[Slice]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Two observers of one run.
+pub struct Both<'a>(pub &'a mut dyn Observer, pub &'a mut dyn Observer);
+
+impl Observer for Both<'_> {
+    fn step(&mut self, fact: &StepFact<'_>) -> Result<()> {
+        self.0.step(fact)?;
+        self.1.step(fact)
+    }
+
+    fn watches(&self) -> bool {
+        self.0.watches() || self.1.watches()
+    }
+
+    fn draws(&self) -> bool {
+        self.0.draws() || self.1.draws()
+    }
+
+    fn drawn(&mut self, slices: &[Slice]) -> Result<()> {
+        for observer in [&mut *self.0, &mut *self.1] {
+            if observer.draws() {
+                observer.drawn(slices)?;
+            }
+        }
+        Ok(())
     }
 }
 

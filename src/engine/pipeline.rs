@@ -8,12 +8,16 @@
 //! For uniform layers the period of a step has the closed form max(Lc+G, Lx, G+2c+(L-d)x) for d >= 2 and
 //! L(c+x)+max(0, G-x) for d = 1, which the tests hold it to; max(compute, transfer) is 2-48 % off. The link's lead is
 //! carried from step to step. A layer without a transfer needs no buffer. Integer time, so no rounding hides a slip.
+//! While the write-back of the step before is under way, a transfer takes as long as both directions together allow
+//! (`duplex`), so that exactly the layers wait that meet it.
 //!
 //! [`Pipeline::pass`] is the recursion as written above, layer by layer. [`Pipeline::pass_runs`] is what the engine calls:
 //! the recursion commutes with a shift of all its times, so once a layer has moved the whole state by one and the same
-//! amount, every further layer alike does so too and the rest of the run is one multiplication. Equal to the picosecond
+//! amount, every further layer alike does so too and the rest of the run is one multiplication (not before the write-back
+//! is down). Equal to the picosecond
 //! (a property test holds it to `pass`), and five layers instead of eighty.
 
+use super::duplex::Down;
 use crate::units::Ps;
 
 /// Times of one layer.
@@ -34,6 +38,8 @@ pub struct Passed {
     pub compute: Ps,
     /// Waiting for transfers.
     pub waited: Ps,
+    /// Link busy with the transfers.
+    pub link: Ps,
 }
 
 /// The state carried from step to step.
@@ -45,17 +51,35 @@ pub struct Pipeline {
     link_free: Ps,
     /// What the layer before waited for its transfer.
     wait: Ps,
+    /// The write-back of the step before.
+    down: Down,
 }
 
 impl Pipeline {
-    /// At rest, with staging for `depth` layers.
-    pub fn new(depth: u32) -> Self {
+    /// At rest, with staging for `depth` layers; each direction of the link keeps `share` of its pace while both are busy.
+    pub fn new(depth: u32, share: f64) -> Self {
         Self {
             ends: vec![Ps::ZERO; depth.max(1) as usize],
             oldest: 0,
             link_free: Ps::ZERO,
             wait: Ps::ZERO,
+            down: Down::new(share),
         }
+    }
+
+    /// Releases a step's write-back of `total` at `at`, once the one before is down (see [`Pipeline::written`]).
+    pub fn write_back(&mut self, at: Ps, total: Ps) {
+        self.down.release(at, total);
+    }
+
+    /// When all that was released is down, if no further transfer meets it.
+    pub fn written(&self) -> Ps {
+        self.down.end()
+    }
+
+    /// End of a fetch of `work` up the link that begins at `start` and that no transfer of a layer overlaps.
+    pub fn fetch(&mut self, start: Ps, work: Ps) -> Ps {
+        self.down.beside(start, work)
     }
 
     /// Runs the layers `order` (indices into `layers`) from `start` on.
@@ -92,7 +116,9 @@ impl Pipeline {
     /// One layer.
     fn layer(&mut self, l: LayerTimes, out: &mut Passed) {
         if l.transfer > Ps::ZERO {
-            self.link_free = self.link_free.max(self.ends[self.oldest]) + l.transfer;
+            let begin = self.link_free.max(self.ends[self.oldest]);
+            self.link_free = self.down.beside(begin, l.transfer);
+            out.link += self.link_free.saturating_sub(begin);
             out.waited += self.link_free.saturating_sub(out.end);
             out.end = out.end.max(self.link_free);
         }
@@ -120,12 +146,13 @@ impl Pipeline {
                 return;
             }
             let (end, link, waited) = (out.end, self.link_free, out.waited);
+            let alone = self.down.idle();
             self.layer(l, out);
             let moved = out.end - end;
             steady = if moved == by { steady + 1 } else { 1 };
             by = moved;
-            // `steady` ends in a row are `by` apart; the link must have moved by as much.
-            if self.link_free - link != by {
+            // `steady` ends in a row are `by` apart; the link must have moved by as much, alone.
+            if self.link_free - link != by || !alone {
                 steady = 0;
             }
             self.wait = out.waited - waited;
@@ -146,6 +173,7 @@ impl Pipeline {
         out.end += all;
         out.compute += l.compute * n;
         out.waited += self.wait * n;
+        out.link += l.transfer * n;
         true
     }
 
@@ -162,7 +190,7 @@ impl Pipeline {
         Passed {
             end: start + compute,
             compute,
-            waited: Ps::ZERO,
+            ..Passed::default()
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Between two decisions only T0 grows, so all this is worked out once and used for every step in between; the step
 //! itself adds T0's attention. Streamed T1 is written into HBM and read again; streamed T2 is also dequantised (read,
-//! and written at full size). Write-back slows the transfers of a step by its total (duplex), not layer by layer.
-//! Ignored: a copy that starts while the one before is still in flight. Rival: everything anew each step, which gives
+//! and written at full size). Transfers and write-back are priced here as if alone on the link; where they meet, the
+//! pipeline slows both. Ignored: a copy that starts while the one before is still in flight. Rival: everything anew each step, which gives
 //! the same bits for several times the work. Seconds and bytes in f64, times in picoseconds; all figures of one GPU
 //! except the bytes of the step, which are over all GPUs.
 
@@ -45,6 +45,10 @@ pub(super) struct ClassSpill {
     pub(super) moved: f64,
     /// Seconds of the host's attention over one layer, where it takes part.
     pub(super) host: Option<f64>,
+    /// Bytes over the link and bytes that the host reads, one layer.
+    pub(super) traffic: Traffic,
+    /// Share of the tokens in host memory that crosses the link.
+    pub(super) share: f64,
 }
 
 impl Spill {
@@ -57,13 +61,13 @@ impl Spill {
         if key.host[0] + key.host[1] > 0.0 {
             for (i, class) in prepared.classes.iter().enumerate() {
                 let traffic = traffic(prepared, class, key.host, &mut classes[i]);
+                classes[i].traffic = traffic;
                 transfers[i] = link(prepared, class, &key, traffic, &mut times);
                 if traffic.host > 0.0 {
                     classes[i].host = Some(host(prepared, class, &key, traffic.host, &mut times));
                 }
             }
         }
-        slow_by_duplex(prepared, down, &mut transfers, &mut times);
         let spill = Self {
             key: Some(key),
             down: Ps::from_secs(down),
@@ -130,32 +134,6 @@ fn host(prepared: &Prepared, class: &Class, key: &Key, bytes: f64, out: &mut Ste
     prepared.host_attention(class, m, bytes, tokens)
 }
 
-/// Link time of all layers.
-fn total(prepared: &Prepared, transfers: &[Ps]) -> Ps {
-    prepared
-        .classes
-        .iter()
-        .zip(transfers)
-        .map(|(c, x)| *x * u64::from(c.count))
-        .sum()
-}
-
-/// Stretches the transfers by what the write-back takes from the link.
-fn slow_by_duplex(prepared: &Prepared, down: f64, transfers: &mut [Ps], out: &mut StepTimes) {
-    if out.t1_bytes <= 0.0 {
-        return;
-    }
-    let up = total(prepared, transfers);
-    if down > 0.0 && up > Ps::ZERO {
-        let delay = transfer::duplex_delay(&prepared.deployment.hardware.link, up.secs(), down);
-        let factor = 1.0 + delay / up.secs();
-        for x in &mut *transfers {
-            *x = Ps::from_secs(x.secs() * factor);
-        }
-    }
-    out.h2d_busy += total(prepared, transfers);
-}
-
 /// What a step moves for one class's T1 and T2, by T1 mode (DESIGN 5.1); a layer with a window has none.
 fn traffic(
     prepared: &Prepared,
@@ -191,6 +169,7 @@ fn traffic(
 /// Traffic when `share` of T1 and T2 streams and the rest lies staged in HBM.
 fn streamed(class: &Class, t1: f64, t2: f64, share: f64, out: &mut ClassSpill) -> Traffic {
     let (full, half) = (class.kv_token, class.t2_token);
+    out.share = share;
     out.staged = (1.0 - share) * (full * t1 + (half + 2.0 * full) * t2);
     out.moved = share * (2.0 * full * t1 + 2.0 * (half + full) * t2);
     Traffic {

@@ -2,13 +2,18 @@
 //!
 //! `stream` and `staged` overlap transfers with compute (see `pipeline`); a re-tier drains the share of the link's lead
 //! that belongs to the sequences re-tiered, whose T1 is not known before. `serial` adds everything up, as the published
-//! prototype ran. `host-attention` has no transfer but waits in every layer for the slower of GPU and host. Ignored:
-//! overlap inside a kernel; write-back is priced by its total against H2D (duplex), not layer by layer, and a step of
-//! new KV is buffered on the GPU, not two. Rival: one formula for the step, which cannot carry the lead.
+//! prototype ran; nothing meets there, so nothing contends. `host-attention` has no transfer but waits in every layer for
+//! the slower of GPU and host. A write-back goes down under the step after its own and slows the transfers it meets.
+//! The layers run by the recursion of `pipeline` or, under fidelity `layer`, by the events of `layer`: same service
+//! times, same result. Ignored: overlap inside a kernel; a step of new KV is buffered on the GPU, not two. Rival: one
+//! formula for the step, which cannot carry the lead.
 
+mod events;
+
+use super::layer::LayerEvents;
 use super::pipeline::{LayerTimes, Pipeline};
 use super::spill::{Key, Spill};
-use crate::deploy::{Layout, Overlap, T1Mode, WriteBack};
+use crate::deploy::{Fidelity, Layout, Overlap, T1Mode, WriteBack};
 use crate::memory::Held;
 use crate::service::{BatchCost, Prepared, transfer};
 use crate::units::Ps;
@@ -69,9 +74,12 @@ pub struct Stepper<'a> {
     layers: Vec<LayerTimes>,
     spill: Spill,
     pipeline: Pipeline,
+    /// What runs the layers instead of the pipeline under fidelity `layer`.
+    events: Option<LayerEvents>,
+    /// Bytes and tokens of the write-back under way, for drawing.
+    under_way: (f64, f64),
     /// Whether the step before had transfers: the link's lead cannot reach back before the first of them.
     streamed: bool,
-    down_free: Ps,
     token_bytes: f64,
     merge: f64,
 }
@@ -80,7 +88,15 @@ impl<'a> Stepper<'a> {
     /// A machine at rest.
     pub fn new(prepared: &'a Prepared) -> Self {
         let tiered = prepared.classes.iter().filter(|c| c.window.is_none());
+        let d = &prepared.deployment;
+        let share = d.hardware.link.duplex.get();
+        let depth = prepared.staged_layers();
         Self {
+            events: (d.fidelity == Fidelity::Layer).then(|| match d.overlap {
+                Overlap::Layer => LayerEvents::new(depth, share),
+                Overlap::Serial => LayerEvents::serial(),
+            }),
+            under_way: (0.0, 0.0),
             prepared,
             cost: prepared.batch(1),
             sized: 0,
@@ -89,10 +105,9 @@ impl<'a> Stepper<'a> {
             head: Ps::ZERO,
             layers: vec![LayerTimes::default(); prepared.classes.len()],
             spill: Spill::default(),
-            pipeline: Pipeline::new(prepared.staged_layers()),
-            down_free: Ps::ZERO,
+            pipeline: Pipeline::new(depth, share),
             token_bytes: tiered.map(|c| c.kv_token * f64::from(c.count)).sum(),
-            merge: prepared.deployment.hardware.gpu.kernels.linear_fixed.get(),
+            merge: d.hardware.gpu.kernels.linear_fixed.get(),
         }
     }
 
@@ -107,7 +122,9 @@ impl<'a> Stepper<'a> {
         written: f64,
     ) -> StepTimes {
         self.size(m);
-        if held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default() {
+        let still =
+            held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default();
+        if still && self.events.is_none() {
             self.streamed = false;
             return self.plain(begin, held);
         }
@@ -118,15 +135,26 @@ impl<'a> Stepper<'a> {
             ..self.spill.times
         };
         self.layer_times(held, &mut out);
-        out.retier = self.retier(burst, &mut out);
+        let (fetch, pack) = self.retier(burst, &mut out);
         let share = if burst.sequences > 0.0 {
             (burst.sequences / f64::from(m)).min(1.0)
         } else {
             0.0
         };
-        match self.prepared.deployment.overlap {
-            Overlap::Serial => self.run_serial(&mut out),
-            Overlap::Layer => self.run_overlapped(share, &mut out),
+        match (self.prepared.deployment.overlap, &self.events) {
+            (_, Some(_)) => self.run_events(share, (fetch, pack), &mut out),
+            (Overlap::Serial, None) => {
+                out.retier = fetch + pack;
+                self.run_serial(&mut out);
+            }
+            (Overlap::Layer, None) => {
+                let fetched = self.pipeline.fetch(begin, fetch);
+                out.retier = fetched.saturating_sub(begin) + pack;
+                self.run_overlapped(share, &mut out);
+            }
+        }
+        if self.events.is_some() {
+            self.draw(held, burst);
         }
         out
     }
@@ -146,7 +174,7 @@ impl<'a> Stepper<'a> {
         }
         let end = begin + self.gap + compute;
         // A write-back of an earlier step may still be on its way down.
-        let late = self.down_free.saturating_sub(end);
+        let late = self.pipeline.written().saturating_sub(end);
         StepTimes {
             begin,
             end: end + late,
@@ -209,18 +237,14 @@ impl<'a> Stepper<'a> {
         }
     }
 
-    /// Time of the moves and the packing before this step. Where T1 streams, a promoted token comes with the stream and is
+    /// Link time of what is fetched and time of the packing before this step. Where T1 streams, a promoted token comes with the stream and is
     /// merely kept; only attention on the host leaves it to be fetched.
-    fn retier(&self, burst: &Burst, out: &mut StepTimes) -> Ps {
+    fn retier(&self, burst: &Burst, out: &mut StepTimes) -> (Ps, Ps) {
         if burst.promoted + burst.compacted <= 0.0 {
-            return Ps::ZERO;
+            return (Ps::ZERO, Ps::ZERO);
         }
         let d = &self.prepared.deployment;
-        let fetched = if d.t1 == T1Mode::HostAttention {
-            burst.promoted
-        } else {
-            0.0
-        };
+        let fetched = self.fetched(burst);
         let up = fetched * self.token_bytes;
         let runs = burst.promoted.min(burst.runs);
         let pieces = match d.layout {
@@ -230,7 +254,17 @@ impl<'a> Stepper<'a> {
         out.h2d_bytes += up * f64::from(d.gpus);
         let copy = transfer::copy(&d.hardware.link, self.prepared.h2d_rate, up, pieces);
         let packed = burst.compacted + burst.promoted - fetched;
-        Ps::from_secs(copy + self.prepared.hbm_copy(packed * self.token_bytes))
+        let pack = self.prepared.hbm_copy(packed * self.token_bytes);
+        (Ps::from_secs(copy), Ps::from_secs(pack))
+    }
+
+    /// Promoted tokens that have to be fetched.
+    fn fetched(&self, burst: &Burst) -> f64 {
+        if self.prepared.deployment.t1 == T1Mode::HostAttention {
+            burst.promoted
+        } else {
+            0.0
+        }
     }
 
     fn run_serial(&mut self, out: &mut StepTimes) {
@@ -248,18 +282,21 @@ impl<'a> Stepper<'a> {
             .zip(&self.layers)
             .map(|(c, l)| l.transfer * u64::from(c.count))
             .sum();
+        out.h2d_busy += up;
         out.exposed = up + self.spill.down;
         out.end = out.begin + out.gap + out.retier + out.exposed + out.compute;
     }
 
-    fn run_overlapped(&mut self, drained: f64, out: &mut StepTimes) {
+    /// Whether T1 streams in this step, and the share of the link's lead that is lost before it.
+    fn lead(&mut self, drained: f64) -> (bool, f64) {
         let streams = self.layers.iter().any(|l| l.transfer > Ps::ZERO);
-        let lost = if streams && !self.streamed {
-            1.0
-        } else {
-            drained
-        };
+        let first = streams && !self.streamed;
         self.streamed = streams;
+        (streams, if first { 1.0 } else { drained })
+    }
+
+    fn run_overlapped(&mut self, drained: f64, out: &mut StepTimes) {
+        let (streams, lost) = self.lead(drained);
         self.pipeline.drain(lost, out.begin + out.retier);
         let start = out.begin + out.gap + out.retier;
         let passed = if streams {
@@ -275,11 +312,12 @@ impl<'a> Stepper<'a> {
         let head = self.head;
         let end = passed.end + head;
         // The write-back of the step before must be down by now.
-        let late = self.down_free.saturating_sub(end);
+        let late = self.pipeline.written().saturating_sub(end);
         out.compute = passed.compute + head;
+        out.h2d_busy += passed.link;
         out.exposed = passed.waited + late;
         out.end = end + late;
-        self.down_free = self.down_free.max(out.end) + self.spill.down;
+        self.pipeline.write_back(out.end, self.spill.down);
     }
 
     /// Costs of the batch as last used, for the breakdown.

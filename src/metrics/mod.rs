@@ -4,6 +4,8 @@
 //! question and the seed, never argv, paths, jobs, dates or wall-clock timings: equal questions give equal bytes.
 //! Values that do not exist (no throughput when nothing fits) are `null`, never 0.
 
+pub mod perfetto;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -285,6 +287,9 @@ pub struct Assumption {
 /// Size of the simulation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Engine {
+    /// `step` (a recursion over the layers) or `layer` (every transfer an event).
+    #[serde(default)]
+    pub fidelity: String,
     /// Events handled.
     pub events: u64,
     /// Decode steps.

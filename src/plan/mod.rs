@@ -11,6 +11,7 @@ pub mod answer;
 mod budget;
 mod changes;
 pub mod curve;
+pub mod figures;
 mod outcome;
 mod quick;
 mod recordings;
@@ -22,12 +23,12 @@ mod ways;
 use rayon::prelude::*;
 
 pub use answer::Plan;
-pub use run::{decisions, simulate};
+pub use recordings::{Placement, Recordings};
+pub use run::{Measure, decisions, measure, placement, simulate, simulate_on, simulate_watched};
 
 use crate::error::Result;
 use crate::scenario::{Card, Question};
 use answer::{PLAN_SCHEMA, Row, Setting};
-use recordings::Recordings;
 
 /// Answers a question on all its cards.
 ///

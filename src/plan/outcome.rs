@@ -80,6 +80,7 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
         assumptions: assumptions(case),
         notes: notes(case, &memory),
         engine: Engine {
+            fidelity: d.fidelity.word().into(),
             events: ran.run.events,
             steps: ran.run.steps.len() as u64,
         },
@@ -202,7 +203,7 @@ fn traffic(run: &Run) -> Traffic {
     }
 }
 
-fn parts(run: &Run) -> StepParts {
+pub(super) fn parts(run: &Run) -> StepParts {
     let n = run.steps.len().max(1) as f64;
     StepParts {
         linear_s: run.sums.linear_s / n,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::deploy::Deployment;
 use crate::engine::audit::Audit;
-use crate::engine::{Engine, Job, Run, Setup, Unwatched};
+use crate::engine::{Both, Engine, Job, Observer, Run, Setup, Unwatched};
 use crate::error::{Cause, Error, Result};
 use crate::memory::Ledger;
 use crate::metrics::Outcome;
@@ -20,7 +20,7 @@ use crate::timeline::Timeline;
 use crate::trace::TraceReader;
 use crate::workload::{self, Request};
 
-use super::recordings::Recordings;
+use super::recordings::{Placement, Recordings};
 use super::{budget, changes, outcome};
 
 /// A scenario made ready: laws, ledger, budget, traces.
@@ -77,11 +77,34 @@ pub(super) fn check_size(s: &Scenario, many: bool) -> Result<()> {
 /// # Errors
 /// Usage (names, settings), data (a damaged trace), internal (a broken law under `audit`).
 pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
+    simulate_on(scenario, &Recordings::open(&scenario.trace)?)
+}
+
+/// As [`simulate`], with the scenario's recordings already open, so that many scenarios share what was replayed.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_on(scenario: &Scenario, traces: &Recordings) -> Result<Outcome> {
+    answer(scenario, traces, None)
+}
+
+/// As [`simulate`], with somebody who watches the run (not the one with everything in HBM beside it).
+///
+/// # Errors
+/// As [`simulate`], and those of `watcher`.
+pub fn simulate_watched(scenario: &Scenario, watcher: &mut dyn Observer) -> Result<Outcome> {
+    answer(scenario, &Recordings::open(&scenario.trace)?, Some(watcher))
+}
+
+fn answer(
+    scenario: &Scenario,
+    traces: &Recordings,
+    watcher: Option<&mut dyn Observer>,
+) -> Result<Outcome> {
     check_size(scenario, scenario.occupancy == Occupancy::Staggered)?;
-    let traces = Recordings::open(&scenario.trace)?;
-    let case = Case::new(scenario, &traces)?;
+    let case = Case::new(scenario, traces)?;
     let full = Arc::new(case.run_full()?);
-    let run = Arc::new(case.run()?);
+    let run = Arc::new(case.run_watched(watcher)?);
     let mut out = outcome::build(&case, &Ran { run, full });
     out.scenario = scenario
         .asked
@@ -92,6 +115,62 @@ pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
         out.changes = changes::that_fit(&case)?;
     }
     Ok(out)
+}
+
+/// What the replay of a scenario depends on: budgets in tokens, lengths.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn placement(scenario: &Scenario) -> Result<Placement> {
+    let mut scenario = scenario.clone();
+    scenario.deployment = scenario.deployment.with_kernels();
+    let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
+    Ok(Placement {
+        spec,
+        prompt: scenario.prompt,
+        output: scenario.output,
+    })
+}
+
+/// What policies are made equal by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measure {
+    /// HBM at its largest, all GPUs (bytes).
+    pub hbm_peak: f64,
+    /// Host memory at its largest (bytes).
+    pub ddr_peak: f64,
+    /// Live tokens a request, mean over steps.
+    pub retained: f64,
+    /// Mean time per output token (s), as if it fitted; infinite where it never ends.
+    pub tpot: f64,
+    /// Whether it fits.
+    pub fits: bool,
+}
+
+/// Measures a scenario without the rest of its outcome, whether it fits or not; with no recordings, from the lengths.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn measure(scenario: &Scenario, traces: &Recordings) -> Result<Measure> {
+    check_size(scenario, scenario.occupancy == Occupancy::Staggered)?;
+    let case = Case::new(scenario, traces)?;
+    let run = case.run()?;
+    let ledger = &case.ledger;
+    let fixed = ledger.weights + ledger.activation + ledger.reserve;
+    let live = |t: &Arc<Timeline>| t.tokens_mean()[..3].iter().sum::<f64>();
+    let timelines = case.timelines.len().max(1) as f64;
+    let hbm_peak = fixed.as_f64() + run.peak.hbm.total();
+    Ok(Measure {
+        hbm_peak,
+        ddr_peak: run.peak.ddr,
+        retained: case.timelines.iter().map(live).sum::<f64>() / timelines,
+        tpot: if run.makespan.is_never() {
+            f64::INFINITY
+        } else {
+            run.tpot_mean
+        },
+        fits: hbm_peak <= ledger.capacity.as_f64() && run.peak.ddr <= ledger.ddr_capacity.as_f64(),
+    })
 }
 
 /// Every decision of the policy over the one recording of a scenario, at its resolved budget, and what they are of.
@@ -154,12 +233,16 @@ impl Case {
     /// # Errors
     /// Internal, if a law is broken under `audit`.
     pub(super) fn run(&self) -> Result<Run> {
+        self.run_watched(None)
+    }
+
+    fn run_watched(&self, watcher: Option<&mut dyn Observer>) -> Result<Run> {
         self.engine(
             &self.prepared,
             &self.ledger,
             &self.timelines,
-            self.scenario.batch,
-            false,
+            (self.scenario.batch, false),
+            watcher,
         )
     }
 
@@ -187,7 +270,13 @@ impl Case {
     pub(super) fn run_paged(&self, max_running: u32) -> Result<Run> {
         self.check_turns(max_running)?;
         let full = full_timeline(&self.scenario)?;
-        self.engine(&self.prepared, &self.ledger, &[full], max_running, true)
+        self.engine(
+            &self.prepared,
+            &self.ledger,
+            &[full],
+            (max_running, true),
+            None,
+        )
     }
 
     /// The same with `batch` requests and everything in HBM.
@@ -215,8 +304,8 @@ impl Case {
             &self.prepared,
             &self.ledger,
             &[full],
-            self.scenario.batch,
-            false,
+            (self.scenario.batch, false),
+            None,
         )
     }
 
@@ -225,8 +314,8 @@ impl Case {
         prepared: &Prepared,
         ledger: &Ledger,
         timelines: &[Arc<Timeline>],
-        max: u32,
-        paged: bool,
+        (max_running, paged): (u32, bool),
+        watcher: Option<&mut dyn Observer>,
     ) -> Result<Run> {
         let s = &self.scenario;
         let interval = self.spec.interval().unwrap_or(1);
@@ -249,14 +338,15 @@ impl Case {
             prepared,
             ledger,
             jobs,
-            max_running: max,
+            max_running,
             paged,
             respawn,
         })?;
-        if s.audit {
-            engine.run(&mut Audit::new(prepared))
-        } else {
-            engine.run(&mut Unwatched)
+        match (s.audit, watcher) {
+            (false, None) => engine.run(&mut Unwatched),
+            (false, Some(watcher)) => engine.run(watcher),
+            (true, None) => engine.run(&mut Audit::new(prepared)),
+            (true, Some(watcher)) => engine.run(&mut Both(&mut Audit::new(prepared), watcher)),
         }
     }
 }

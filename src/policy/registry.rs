@@ -94,6 +94,11 @@ pub fn names() -> &'static [&'static str] {
     NAMES
 }
 
+/// Keys of the parameters of a policy, in the order they are shown; none for a name that is no policy.
+pub fn keys_of(name: &str) -> Vec<&'static str> {
+    default_of(name).map_or_else(Vec::new, |kind| PolicySpec { kind }.keys())
+}
+
 /// The card of every policy with its defaults, in the order of [`names`].
 pub fn cards() -> Vec<Card> {
     NAMES

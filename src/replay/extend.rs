@@ -30,44 +30,115 @@ use std::sync::Arc;
 /// Usage: another prompt than recorded with a policy that does not protect it, an oracle beyond the recorded rows, a
 /// trace too short to extrapolate from. Otherwise as [`super::run`].
 pub fn extended(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result<Timeline> {
-    let counts = by_length(spec, prompt, output)?;
-    check(rows, spec, prompt, output)?;
-    let recorded = rows.rows().min(output);
-    let beyond = output > recorded;
-    let mut fit = Fit::new(spec, recorded);
-    let policy = on_recorded_prompt(spec, prompt, rows.prompt()).build()?;
-    let (mut timeline, tiers) = if beyond {
-        watched(rows, recorded, policy, &mut fit)?
-    } else {
-        (
-            drive(rows, recorded, &mut [policy])?.swap_remove(0),
-            Vec::new(),
-        )
-    };
-    shift_prompt(&mut timeline, prompt);
-    timeline.synthetic_from = rows.synthetic_from().filter(|from| *from < recorded);
-    if beyond {
-        let law = fit.law(rows, &counts)?;
-        extrapolate(&mut timeline, &counts, fit, law.as_deref(), &tiers);
-    }
-    Ok(timeline)
+    extended_together(rows, std::slice::from_ref(spec), prompt, output)?.swap_remove(0)
 }
 
-/// The recorded part with what is to be fitted gathered on the way, and the tier of each position at its end (empty for
-/// placements by layer or KV head, of which there are several).
-fn watched(
+/// As [`extended`] for any number of policies, with the rows decoded once for all of them; one timeline or refusal each,
+/// in the order of `specs`, to the bit what [`extended`] gives alone.
+///
+/// # Errors
+/// Damage in the rows, a policy that breaks a law: what concerns all of them.
+pub fn extended_together(
     rows: &dyn Rows,
-    recorded: u32,
-    policy: Box<dyn Policy>,
-    fit: &mut Fit,
-) -> Result<(Timeline, Vec<Tier>)> {
-    if policy.card().lanes != Lanes::Sequence {
-        let timeline = drive(rows, recorded, &mut [policy])?.swap_remove(0);
-        return Ok((timeline, Vec::new()));
+    specs: &[PolicySpec],
+    prompt: u32,
+    output: u32,
+) -> Result<Vec<Result<Timeline>>> {
+    let recorded = rows.rows().min(output);
+    let beyond = output > recorded;
+    let mut out: Vec<Option<Result<Timeline>>> = Vec::with_capacity(specs.len());
+    let mut lanes = Batch::default();
+    let mut means = Batch::default();
+    for (place, spec) in specs.iter().enumerate() {
+        let of_lanes = spec.card().lanes != Lanes::Sequence;
+        let batch = if of_lanes { &mut lanes } else { &mut means };
+        let added = batch.add(place, rows, spec, prompt, output);
+        out.push(added.err().map(Err));
     }
-    let rules = fit.rules();
-    let mut watch = |step, length, scores: &[Score]| fit.watch(step, length, rows.prompt(), scores);
-    Ok(drive_watched(rows, recorded, &mut [policy], &rules, &mut watch)?.swap_remove(0))
+    let mut timelines = Vec::new();
+    if !lanes.policies.is_empty() {
+        // There is no one placement of which the tiers at the end could be told.
+        let replayed = drive(rows, recorded, &mut lanes.policies)?;
+        timelines.extend(replayed.into_iter().map(|t| (t, Vec::new())));
+    }
+    let mut members = lanes.members;
+    let split = members.len();
+    members.append(&mut means.members);
+    let mut rules = Vec::new();
+    if beyond {
+        for m in &mut members {
+            m.fit.share(&mut rules);
+        }
+    }
+    if beyond || split < members.len() {
+        let replayed = drive_watched(
+            rows,
+            recorded,
+            &mut means.policies,
+            &rules,
+            &mut |step, length, scores| {
+                if beyond {
+                    for m in &mut members {
+                        m.fit.watch(step, length, rows.prompt(), scores);
+                    }
+                }
+            },
+        )?;
+        timelines.extend(replayed);
+    }
+    for (m, (mut timeline, tiers)) in members.into_iter().zip(timelines) {
+        shift_prompt(&mut timeline, prompt);
+        timeline.synthetic_from = rows.synthetic_from().filter(|from| *from < recorded);
+        let place = m.place;
+        out[place] = Some(if beyond {
+            m.go_on(rows, timeline, &tiers)
+        } else {
+            Ok(timeline)
+        });
+    }
+    Ok(out.into_iter().flatten().collect())
+}
+
+/// Policies that are replayed in one pass.
+#[derive(Default)]
+struct Batch {
+    members: Vec<Member>,
+    policies: Vec<Box<dyn Policy>>,
+}
+
+/// One of them: its place among all that were asked for, its counts at the deployment's lengths, its fit.
+struct Member {
+    place: usize,
+    counts: Timeline,
+    fit: Fit,
+}
+
+impl Batch {
+    fn add(
+        &mut self,
+        place: usize,
+        rows: &dyn Rows,
+        spec: &PolicySpec,
+        prompt: u32,
+        output: u32,
+    ) -> Result<()> {
+        let counts = by_length(spec, prompt, output)?;
+        check(rows, spec, prompt, output)?;
+        self.policies
+            .push(on_recorded_prompt(spec, prompt, rows.prompt()).build()?);
+        let fit = Fit::new(spec, rows.rows().min(output));
+        self.members.push(Member { place, counts, fit });
+        Ok(())
+    }
+}
+
+impl Member {
+    /// The timeline at the deployment's length, given the tier of each position at the recorded end.
+    fn go_on(self, rows: &dyn Rows, mut timeline: Timeline, tiers: &[Tier]) -> Result<Timeline> {
+        let law = self.fit.law(rows, &self.counts)?;
+        extrapolate(&mut timeline, &self.counts, self.fit, law.as_deref(), tiers);
+        Ok(timeline)
+    }
 }
 
 fn check(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result<()> {
@@ -120,6 +191,8 @@ pub(super) struct Fit {
     pub(super) fitter: Fitter,
     /// Score of each position after the last row (column sums for per-age).
     pub(super) scores: Vec<f64>,
+    /// Place of the score it ranks by among those watched, if it ranks by any.
+    watched: Option<usize>,
 }
 
 /// First step of the recorded end that the scatter is taken from: the last quarter, four decisions at least.
@@ -184,20 +257,25 @@ impl Fit {
             recorded,
             fitter: Fitter::new(late(recorded)),
             scores: Vec::new(),
+            watched: None,
         }
     }
 
-    /// Scores it wants to see.
-    fn rules(&self) -> Vec<Rule> {
-        match self.ranking {
-            Ranking::None | Ranking::Own => Vec::new(),
-            Ranking::Score(p) => vec![p.score],
-            Ranking::Age { .. } => vec![Rule::Cumulative],
-        }
+    /// Adds the score it wants to see to those that are watched.
+    fn share(&mut self, rules: &mut Vec<Rule>) {
+        let own = match self.ranking {
+            Ranking::None | Ranking::Own => return,
+            Ranking::Score(p) => p.score,
+            Ranking::Age { .. } => Rule::Cumulative,
+        };
+        self.watched = Some(rules.iter().position(|r| *r == own).unwrap_or_else(|| {
+            rules.push(own);
+            rules.len() - 1
+        }));
     }
 
     fn watch(&mut self, step: u32, length: u32, prompt: u32, scores: &[Score]) {
-        let Some(score) = scores.first() else {
+        let Some(score) = self.watched.map(|at| &scores[at]) else {
             return;
         };
         if (step + 1).is_multiple_of(self.cadence) {

@@ -26,7 +26,7 @@ mod shape;
 mod tail;
 
 pub use decisions::{Decisions, decisions};
-pub use extend::extended;
+pub use extend::{extended, extended_together};
 pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
+use crate::sweep::answer::{Answer, Range};
 
 /// Keys of an outcome in the order of its struct.
 #[rustfmt::skip] // one group a line
@@ -47,6 +48,17 @@ const STAGGERED_COLUMNS: &[&str] = &[
     "staggered.preemptions",
 ];
 
+/// Keys of a cell that stand between what varies and its outcome.
+const CELL_COLUMNS: &[&str] = &[
+    "pareto",
+    "equal.parameter",
+    "equal.value",
+    "equal.target",
+    "equal.achieved",
+    "equal.difference_share",
+    "refused",
+];
+
 /// One outcome: a header and a row.
 ///
 /// # Errors
@@ -78,6 +90,35 @@ pub fn plan(plan: &Plan) -> Result<String> {
     }
     let header = [columns, vec!["runs_in"]].concat();
     write(header, rows)
+}
+
+/// A sweep: a row a cell, the varied keys first.
+///
+/// # Errors
+/// A bug in the writer (exit 70).
+pub fn sweep(answer: &Answer) -> Result<String> {
+    let keys = answer.vary.iter().map(|a| format!("vary.{}", a.name));
+    let mut header: Vec<String> = vec!["index".into()];
+    header.extend(keys);
+    header.extend(
+        CELL_COLUMNS
+            .iter()
+            .chain(OUTCOME_COLUMNS)
+            .map(|c| (*c).to_string()),
+    );
+    let mut rows = Vec::with_capacity(answer.cells.len());
+    for cell in &answer.cells {
+        let mut row = vec![cell.index.to_string()];
+        let value = |a: &Range| cell.vary.get(&a.name).cloned().unwrap_or_default();
+        row.extend(answer.vary.iter().map(value));
+        row.extend(cells(&tree(cell)?, CELL_COLUMNS));
+        row.extend(match &cell.outcome {
+            Some(outcome) => cells(&tree(outcome)?, OUTCOME_COLUMNS),
+            None => vec![String::new(); OUTCOME_COLUMNS.len()],
+        });
+        rows.push(row);
+    }
+    write(header.iter().map(String::as_str).collect(), rows)
 }
 
 fn tree(result: &impl serde::Serialize) -> Result<Value> {

@@ -77,6 +77,7 @@ fn collect(value: &Value, path: String, found: &mut Vec<String>) {
 fn owner<'a>(result: &'a Value, key: &str) -> (&'a Value, String, bool) {
     let all = parts(key);
     let depth = match all.as_slice() {
+        [cells, _, outcome, ..] if cells == "cells" && outcome == "outcome" => 3,
         [rows, _, alternatives, _, ..] if rows == "rows" && alternatives == "alternatives" => 4,
         [rows, _, ..] if rows == "rows" => 2,
         _ => 0,

@@ -2,9 +2,10 @@
 
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
+use crate::sweep::answer::Answer;
 
 use super::page::{Block, Grid, Page};
-use super::{outcome as outcome_page, plan as plan_page};
+use super::{outcome as outcome_page, plan as plan_page, sweep as sweep_page};
 
 /// An outcome as markdown.
 pub fn outcome(outcome: &Outcome) -> String {
@@ -14,6 +15,11 @@ pub fn outcome(outcome: &Outcome) -> String {
 /// An answer as markdown.
 pub fn plan(plan: &Plan) -> String {
     render(&plan_page::page(plan))
+}
+
+/// A sweep as markdown.
+pub fn sweep(answer: &Answer) -> String {
+    render(&sweep_page::page(answer))
 }
 
 /// Any page as markdown.

@@ -17,6 +17,7 @@ pub mod plan;
 mod plan_rows;
 pub mod plot;
 pub mod reproduce;
+pub mod sweep;
 pub mod table;
 
 /// How a terminal page is dressed.

@@ -4,9 +4,10 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Wi
 
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
+use crate::sweep::answer::Answer;
 
 use super::page::{Block, Grid, Mood, Page};
-use super::{Style, outcome as outcome_page, plan as plan_page};
+use super::{Style, outcome as outcome_page, plan as plan_page, sweep as sweep_page};
 use crate::units::text::printable;
 
 /// Columns of a page.
@@ -20,6 +21,11 @@ pub fn outcome(outcome: &Outcome, style: Style) -> String {
 /// An answer for a terminal.
 pub fn plan(plan: &Plan, style: Style) -> String {
     render(&plan_page::page(plan), style)
+}
+
+/// A sweep for a terminal.
+pub fn sweep(answer: &Answer, style: Style) -> String {
+    render(&sweep_page::page(answer), style)
 }
 
 /// Any page for a terminal.

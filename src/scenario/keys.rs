@@ -118,6 +118,8 @@ pub const KEYS: &[Key] = &[
         "How tokens in host memory take part in attention; staged:SIZE sets the buffer"),
     key("overlap", "WHEN", Kind::Text, Some("layer"), &["serial", "layer"],
         "Transfers wait for compute, or run a layer ahead of it"),
+    key("fidelity", "HOW", Kind::Text, Some("step"), &["step", "layer"],
+        "How finely a step is followed: a recursion over its layers, or every transfer as an event"),
     key("depth", "LAYERS", Kind::Number, Some("2"), &[],
         "Layers of staging for streamed KV"),
     key("split", "N", Kind::Number, None, &["1"],

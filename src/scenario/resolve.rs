@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::deploy::{Compact, Deployment, Layout, Overlap, WriteBack};
+use crate::deploy::{Compact, Deployment, Fidelity, Layout, Overlap, WriteBack};
 use crate::error::{Error, Result};
 use crate::hardware::Hardware;
 use crate::model::{Attention, Model};
@@ -250,6 +250,10 @@ fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
         overlap: match word(settings, "overlap")? {
             "serial" => Overlap::Serial,
             _ => Overlap::Layer,
+        },
+        fidelity: match word(settings, "fidelity")? {
+            "layer" => Fidelity::Layer,
+            _ => Fidelity::Step,
         },
         write_back: match word(settings, "write-back")? {
             "at-demotion" => WriteBack::AtDemotion,

@@ -123,8 +123,9 @@ impl Settings {
                 shown(name, &given),
                 given.text()
             );
-            return Err(blame(name, &given, text)
-                .help("`kvplan plan` compares several machines; `kvplan simulate` runs one"));
+            return Err(blame(name, &given, text).help(
+                "`kvplan plan` compares several machines, `kvplan sweep --vary` any settings",
+            ));
         }
         self.values[at] = Some(given);
         Ok(())

@@ -2,7 +2,10 @@
 //!
 //! One line holds for large pieces; vLLM's measurements show a cliff at 28 KiB for batched copies that a line does not
 //! (METHODS 5.2), so scattered copies are priced by their descriptors. Host memory feeds every GPU's link: the rate of
-//! one link is at most its share of the DDR read bandwidth. Both directions at once run at the duplex share.
+//! one link is at most its share of the DDR read bandwidth. Both directions at once run at the link's duplex share (the
+//! engine follows who meets whom), which was measured with host memory behind it. Ignored: host memory that feeds each
+//! direction but not both (two channels, or many GPUs). A write-back is a token a step against all of T1, so that this is
+//! under a thousandth; and shared in proportion, a faster way down would slow the way up.
 
 use crate::hardware::{Hardware, Link};
 
@@ -30,10 +33,4 @@ pub fn copy(link: &Link, rate: f64, bytes: f64, pieces: f64) -> f64 {
         return 0.0;
     }
     link.call.get() + (pieces - 1.0).max(0.0) * link.descriptor.get() + bytes / rate
-}
-
-/// Extra seconds of a transfer of `lone` seconds while the other direction is busy for `other` seconds: over the common
-/// stretch it runs at the duplex share, so `other * (1 - duplex)` of work is left over.
-pub fn duplex_delay(link: &Link, lone: f64, other: f64) -> f64 {
-    (1.0 - link.duplex.get()) * lone.min(other)
 }

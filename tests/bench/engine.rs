@@ -2,13 +2,18 @@
 //!
 //! A request-step is one decode step of one request. Yardstick in the same run: a bare loop over the same steps that
 //! evaluates the attention line and adds up the step, in binary64, with no batch, no tiers and no memory.
+//!
+//! Then events per CPU-second of fidelity `layer`. Yardstick: a bare binary heap of (time, class, sequence) kept at as
+//! many entries as a step has under way, one pop and one push an event, nothing done about it.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use kvplan::deploy::T1Mode;
+use kvplan::deploy::{Fidelity, T1Mode};
 use kvplan::engine::{Engine, Job, Setup, Unwatched};
 use kvplan::memory::Ledger;
 use kvplan::scenario::{Settings, Verb, resolve};
@@ -20,6 +25,9 @@ const PROMPT: u32 = 1024;
 
 /// What is aimed at for batch 64 (not a bar of this bench).
 const WANTED: f64 = 10e6;
+
+/// What is aimed at for events of fidelity `layer`.
+const EVENTS: f64 = 5e6;
 
 /// Seconds this thread has spent on a CPU, so that other work on the machine does not count; the system keeps it to a few
 /// milliseconds.
@@ -84,7 +92,51 @@ fn engine(
         respawn: false,
     };
     let run = Engine::new(setup).unwrap().run(&mut Unwatched).unwrap();
-    run.makespan.secs()
+    black_box(run.makespan.secs());
+    run.events as f64
+}
+
+/// The yardstick of the queue: `events` pops from a heap that holds `under_way` entries.
+fn heap(events: u64, under_way: u64) -> f64 {
+    let mut heap: BinaryHeap<Reverse<(u64, u8, u64)>> =
+        (0..under_way).map(|i| Reverse((i * 7, 0, i))).collect();
+    let mut sequence = under_way;
+    for _ in 0..events {
+        let Reverse((at, class, _)) = heap.pop().unwrap();
+        sequence += 1;
+        // Some events are near and some far, as transfers and layers are.
+        let next = at + 1 + (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54);
+        heap.push(Reverse((next, class ^ 1, sequence)));
+    }
+    heap.len() as f64
+}
+
+fn layer_fidelity(timelines: [(&str, T1Mode, &Arc<Timeline>); 3], output: u32, enough: f64) {
+    const POPS: u64 = 1_000_000;
+    let yardstick = POPS as f64 / seconds(enough, || heap(black_box(POPS), 4));
+    println!(
+        "fidelity layer, batch 8: bare heap {:.0} M events/CPU-s",
+        yardstick / 1e6
+    );
+    for (name, t1, timeline) in timelines {
+        let mut deployment = prepared(t1).deployment;
+        deployment.fidelity = Fidelity::Layer;
+        let prepared = Prepared::new(&deployment);
+        let ledger = Ledger::new(&prepared);
+        let run = || engine(&prepared, &ledger, timeline, 8, output);
+        let rate = run() / seconds(enough, run);
+        println!(
+            "  {name:<14} {:7.1} M events/CPU-s, {:5.1} ns an event, {:.1} times the bare heap{}",
+            rate / 1e6,
+            1e9 / rate,
+            yardstick / rate,
+            if rate >= EVENTS {
+                ", 5 M reached"
+            } else {
+                ", 5 M NOT reached"
+            }
+        );
+    }
 }
 
 /// The yardstick: tokens of the batch to step time to sum.
@@ -145,4 +197,5 @@ fn main() {
             );
         }
     }
+    layer_fidelity(modes, output, enough);
 }

@@ -13,7 +13,7 @@ fn layer(c: u64, x: u64) -> LayerTimes {
 
 /// Ends of `steps` steps of `order` with gap `g`.
 fn ends(depth: u32, g: u64, order: &[u8], layers: &[LayerTimes], steps: usize) -> Vec<u64> {
-    let mut pipeline = Pipeline::new(depth);
+    let mut pipeline = Pipeline::new(depth, 1.0);
     let mut at = Ps(0);
     (0..steps)
         .map(|_| {
@@ -96,7 +96,7 @@ fn no_transfer_is_the_full_cache() {
 #[test]
 fn a_drain_costs_the_lead() {
     // x = 10, c = 20, G = 100: all transfers of layer 0 hide in the gap. Drained at the end of the gap, layer 0 waits 10.
-    let mut p = Pipeline::new(2);
+    let mut p = Pipeline::new(2, 1.0);
     let first = p.pass(Ps(100), &[0; 2], &[layer(20, 10)]);
     assert_eq!(first.end, Ps(140));
     p.drain(1.0, Ps(240));

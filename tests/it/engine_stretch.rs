@@ -27,7 +27,7 @@ fn both(depth: u32, runs: &[(u8, u32)], steps: &[(Vec<LayerTimes>, u64)]) {
         .iter()
         .flat_map(|(class, n)| vec![*class; *n as usize])
         .collect();
-    let (mut one, mut all) = (Pipeline::new(depth), Pipeline::new(depth));
+    let (mut one, mut all) = (Pipeline::new(depth, 1.0), Pipeline::new(depth, 1.0));
     let mut at = Ps::ZERO;
     for (i, (layers, gap)) in steps.iter().enumerate() {
         if i % 2 == 1 {

@@ -54,7 +54,7 @@ const POLICIES: &[&str] = &[
 ];
 
 /// Flags of a random deployment; some contradict each other and are refused.
-fn flags() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+pub(crate) fn flags() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     let machine = (
         select(MODELS),
         select(CARDS),
@@ -75,6 +75,7 @@ fn flags() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         select(vec!["seeded", "lockstep"]),
         select(vec!["fp16", "fp8", "q4_0"]),
         select(vec!["0.95", "0.3"]),
+        select(vec!["step", "layer"]),
         0u32..99,
     );
     (machine, load, tier, rest).prop_map(|(m, l, t, r)| {
@@ -93,7 +94,8 @@ fn flags() -> impl Strategy<Value = Vec<(&'static str, String)>> {
             ("phase", r.3.into()),
             ("kv", r.4.into()),
             ("memory-fraction", r.5.into()),
-            ("seed", r.6.to_string()),
+            ("fidelity", r.6.into()),
+            ("seed", r.7.to_string()),
         ];
         if l.3 != "full" {
             flags.extend([

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kvplan::deploy::{Overlap, T1Mode};
+use kvplan::deploy::{Fidelity, Overlap, T1Mode};
 use kvplan::error::{Cause, Error};
 use kvplan::scenario::keys::KEYS;
 use kvplan::scenario::settings::{Origin, Source};
@@ -50,6 +50,7 @@ fn the_defaults_are_the_default_question() {
         (d.t1, d.overlap, d.depth),
         (T1Mode::Stream, Overlap::Layer, 2)
     );
+    assert_eq!(d.fidelity, Fidelity::Step);
     assert_eq!(
         (s.occupancy, &s.trace),
         (Occupancy::Lockstep, &TraceRef::Embedded)
@@ -78,6 +79,29 @@ fn a_flag_lies_over_the_file_and_the_file_over_the_default() {
     assert_eq!(
         (from("batch"), from("prompt"), from("output")),
         ("flag".into(), "s.toml:2".into(), "default".into())
+    );
+}
+
+#[test]
+fn the_fidelity_is_a_setting_like_any_other() {
+    let mut settings = Settings::defaults(Verb::Simulate);
+    file::lay(&source("fidelity = \"layer\"\n"), &mut settings).unwrap();
+    let s = resolve::scenario(&settings).unwrap();
+    assert_eq!(s.deployment.fidelity, Fidelity::Layer);
+    let asked = s.asked.iter().find(|a| a.name == "fidelity").unwrap();
+    assert_eq!(
+        (asked.value.as_str(), asked.from.as_str()),
+        ("layer", "s.toml:1")
+    );
+    assert!(print::config(&settings).contains("fidelity = \"layer\""));
+    assert_eq!(
+        schema::scenario()["properties"]["fidelity"]["default"],
+        "step"
+    );
+    assert!(
+        refused(&[("fidelity", "event")])
+            .message
+            .contains("step, layer")
     );
 }
 

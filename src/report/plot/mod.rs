@@ -11,12 +11,17 @@
 //! computes nothing: it gets its series from `plan`.
 
 pub mod canvas;
+pub mod chrome;
 pub mod face;
 pub mod frame;
 pub mod how_far;
 pub mod place;
+pub mod price;
 pub mod reproduce;
+pub mod savings;
 pub mod scene;
+pub mod steps;
+pub mod tiers;
 
 /// What a figure is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,125 @@
+//! The price of a GiB: throughput kept against HBM saved, a line a link.
+
+use plotters::style::RGBColor;
+
+use super::chrome::{self, Linear};
+use super::color::{BLUE, GREEN, INK, PURPLE, QUIET, VERMILION};
+use super::face::Face;
+use super::place::Rect;
+use super::scene::{Scene, Shape, Side};
+use super::{Image, canvas};
+use crate::error::Result;
+use crate::plan::figures::price::{LINKS, Price, TICKS};
+
+const SIZE: (u32, u32) = (680, 480);
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// Colour of each link.
+const COLORS: [RGBColor; 4] = [VERMILION, PURPLE, GREEN, BLUE];
+
+/// Draws it.
+///
+/// # Errors
+/// Internal only.
+pub fn draw(p: &Price, image: Image) -> Result<Vec<u8>> {
+    canvas::draw(&scene(p)?, image)
+}
+
+/// Lays it out.
+///
+/// # Errors
+/// Internal, if the embedded font cannot be read.
+pub fn scene(p: &Price) -> Result<Scene> {
+    let face = Face::embedded()?;
+    let (mut scene, inner) = chrome::begin(&p.words, SIZE, &face);
+    let edge = Rect {
+        left: inner.left + 46.0,
+        top: inner.top + 24.0,
+        right: inner.right - 92.0,
+        bottom: inner.bottom - 40.0,
+    };
+    let saved = p.lines.iter().flatten().map(|q| q.saved / GIB);
+    let most = saved.fold(0.0, f64::max).max(1e-3);
+    let x = Linear {
+        range: (0.0, 1.04 * most),
+        at: (edge.left, edge.right),
+    };
+    let y = Linear {
+        range: (0.0, 1.06),
+        at: (edge.bottom, edge.top),
+    };
+    chrome::across(&mut scene, &x, edge, 6.0, chrome::tick);
+    chrome::upwards(&mut scene, &y, edge, 5.0, |v| format!("{:.0} %", 100.0 * v));
+    let at = (f64::midpoint(edge.left, edge.right), edge.bottom + 34.0);
+    scene.write(
+        "HBM saved by moving (GiB)",
+        at,
+        Side::Middle,
+        chrome::EM,
+        INK,
+    );
+    let at = (inner.left, inner.top + 10.0);
+    let text = "tokens/s, share of everything in HBM";
+    scene.write(text, at, Side::Left, chrome::EM, INK);
+    let mut taken = Vec::new();
+    for ((line, link), color) in p.lines.iter().zip(LINKS).zip(COLORS) {
+        draw_line(&mut scene, line, (&x, &y), color);
+        if let Some(last) = line.last() {
+            let place = free(&mut taken, y.place(last.kept) + 4.0);
+            let at = (x.place(last.saved) + 8.0, place);
+            scene.write(name(link), at, Side::Left, chrome::EM, color);
+        }
+    }
+    published(&mut scene, p, (&x, &y), &face, edge);
+    Ok(scene)
+}
+
+/// A place for a label at least a line from the ones above it.
+fn free(taken: &mut Vec<f64>, wanted: f64) -> f64 {
+    let mut y = wanted;
+    while taken.iter().any(|t: &f64| (t - y).abs() < 15.0) {
+        y -= 5.0;
+    }
+    taken.push(y);
+    y
+}
+
+fn name(link: f64) -> String {
+    if link.is_finite() {
+        format!("{:.0} GB/s", link / 1e9)
+    } else {
+        "infinite".into()
+    }
+}
+
+fn draw_line(
+    scene: &mut Scene,
+    line: &[crate::plan::figures::price::Point],
+    (x, y): (&Linear, &Linear),
+    color: RGBColor,
+) {
+    let place = |q: &crate::plan::figures::price::Point| (x.place(q.saved / GIB), y.place(q.kept));
+    scene.line(line.iter().map(place).collect(), color, 2.0);
+    for q in line.iter().filter(|q| TICKS.contains(&q.in_hbm)) {
+        let at = place(q);
+        scene.line(vec![(at.0, at.1 - 6.0), (at.0, at.1 + 6.0)], color, 1.5);
+        let label = (at.0, at.1 - 9.0);
+        scene.write(format!("{}", q.in_hbm), label, Side::Middle, 10.5, color);
+    }
+}
+
+/// The published point, hollow, and the link it would take.
+fn published(scene: &mut Scene, p: &Price, (x, y): (&Linear, &Linear), face: &Face, edge: Rect) {
+    let Some(point) = p.published else {
+        return;
+    };
+    let at = (x.place(point.saved / GIB), y.place(point.kept));
+    for (radius, color) in [(6.0, INK), (4.2, RGBColor(255, 255, 255))] {
+        scene.shapes.push(Shape::Dot { at, radius, color });
+    }
+    let text = format!("published: would take {:.0} GB/s", point.link / 1e9);
+    let width = face.width(&text, 11.5);
+    let left = (at.0 - width / 2.0).clamp(edge.left + 4.0, edge.right - width);
+    scene.write(text, (left, at.1 + 22.0), Side::Left, 11.5, QUIET);
+}

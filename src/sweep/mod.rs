@@ -1,0 +1,167 @@
+//! Many deployments at once: a grid of settings, a cell each.
+//!
+//! What is modelled: nothing of its own. A cell is one `simulate`, with the same figures to the bit; this module only
+//! says which cells there are ([`grid`]), in which order they share replays (`work`), which of them are not dominated
+//! ([`pareto`]), how policies are brought to something equal ([`equal`]), and what survives a kill ([`journal`]). A cell
+//! that cannot be asked (a contradiction, GPUs that do not divide the heads) is a cell with its reason: one bad corner
+//! must not cost the grid. Damage in a recording stops the sweep, since every cell would rest on it.
+//!
+//! Rival design: a shell loop over `simulate`; it opens and replays the recording in every cell, and a value that makes
+//! no sense is found an hour in. Ignored: cells that could be left out because a neighbour decides them (the grid is
+//! small enough). Deterministic: the answer is ordered by index and has no trace of threads, order or interruption.
+
+pub mod answer;
+pub mod axis;
+pub mod equal;
+pub mod grid;
+pub mod journal;
+mod knob;
+pub mod pareto;
+mod work;
+
+pub use work::run;
+
+use crate::error::{Error, Result};
+use crate::plan::answer::Setting;
+use crate::scenario::settings::Origin;
+use crate::scenario::{Settings, Verb, keys, resolve};
+
+use answer::{Answer, Cell, Range, SWEEP_SCHEMA};
+use axis::Axis;
+use equal::Equal;
+use grid::Grid;
+use pareto::Objective;
+
+/// Most cells of a sweep: their outcomes are held until the answer is written, at some ten kilobytes each.
+pub const MOST_CELLS: usize = 100_000;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// The cells.
+    pub grid: Grid,
+    /// What the policies are made equal by.
+    pub equal: Option<Equal>,
+    /// Objectives of the front.
+    pub pareto: Option<Vec<Objective>>,
+}
+
+impl Sweep {
+    /// A sweep.
+    ///
+    /// # Errors
+    /// Usage: policies to be made equal, and only one or none of them.
+    pub fn new(grid: Grid, equal: Option<Equal>, pareto: Option<Vec<Objective>>) -> Result<Self> {
+        let policies = grid
+            .policy_axis()
+            .map_or(1, |at| grid.axes[at].values.len());
+        if equal.is_some_and(|e| e.target.is_none()) && policies < 2 {
+            return Err(Error::usage("--equal compares policies, and there is one")
+                .help("name several: --vary policy=four-tier,h2o-mean (the first is the reference), or give a value: --equal hbm-peak=120GiB"));
+        }
+        Ok(Self {
+            grid,
+            equal,
+            pareto,
+        })
+    }
+
+    /// The question inside an answer.
+    ///
+    /// # Errors
+    /// Usage: it cannot be asked (any more).
+    pub fn of(answer: &Answer) -> Result<Self> {
+        let mut base = Settings::defaults(Verb::Simulate);
+        for setting in answer.question.iter().filter(|s| s.from != "default") {
+            let texts: Vec<String> = match setting.name.as_str() {
+                "trace" => setting.value.split(", ").map(String::from).collect(),
+                _ => vec![setting.value.clone()],
+            };
+            if !keys::names().any(|name| name == setting.name) {
+                return Err(Error::usage(format!("`{}` is not a setting", setting.name)));
+            }
+            base.set(&setting.name, &texts, Origin::Flag)?;
+        }
+        let axes = answer.vary.iter().map(Axis::of).collect::<Result<_>>()?;
+        let equal = answer.equal.as_ref().map(Equal::of).transpose()?;
+        let aims = answer.pareto.as_ref();
+        let keys = aims.map(|list| list.iter().map(|a| a.key.as_str()).collect::<Vec<_>>());
+        let pareto = keys
+            .map(|keys| pareto::parse(&keys.join(",")))
+            .transpose()?;
+        Self::new(Grid::new(base, axes)?, equal, pareto)
+    }
+
+    /// The answer, from all its cells.
+    ///
+    /// # Errors
+    /// Internal: a cell is missing.
+    pub fn answer(&self, mut cells: Vec<Cell>) -> Result<Answer> {
+        cells.sort_unstable_by_key(|c| c.index);
+        if cells.iter().map(|c| c.index).ne(0..self.grid.cells()) {
+            return Err(Error::internal("a cell of the sweep is missing"));
+        }
+        if let Some(objectives) = &self.pareto {
+            pareto::mark(&mut cells, objectives);
+        }
+        Ok(Answer {
+            schema: SWEEP_SCHEMA.into(),
+            kvplan_version: env!("CARGO_PKG_VERSION").into(),
+            question: question(&self.grid),
+            vary: ranges(&self.grid),
+            equal: self.equal.map(|e| e.describe()),
+            pareto: self
+                .pareto
+                .as_ref()
+                .map(|list| list.iter().map(Objective::aim).collect()),
+            notes: notes(&cells),
+            cells,
+        })
+    }
+}
+
+/// What all cells share. Settings that depend on a trace and were left open are left open here too.
+fn question(grid: &Grid) -> Vec<Setting> {
+    let varied = |name: &str| grid.axes.iter().any(|a| a.key() == name);
+    let mut settings = grid.base.clone();
+    // What a trace decides is decided for all cells alike, unless traces vary; an unreadable one has its say in the cells.
+    if !varied("trace") {
+        resolve::adapt(&mut settings).ok();
+    }
+    settings
+        .iter()
+        .filter(|(key, _)| !varied(key.name))
+        .map(|(key, given)| Setting {
+            name: key.name.into(),
+            value: given.text(),
+            from: given.origin.word(),
+        })
+        .collect()
+}
+
+fn ranges(grid: &Grid) -> Vec<Range> {
+    let range = |a: &axis::Axis| Range {
+        name: a.key(),
+        values: a.values.clone(),
+    };
+    grid.axes.iter().map(range).collect()
+}
+
+/// Notes that every answered cell carries, and those on a mix.
+fn notes(cells: &[Cell]) -> Vec<String> {
+    let outcomes = || cells.iter().filter_map(|c| c.outcome.as_ref());
+    let mut common: Vec<String> = outcomes().next().map_or_else(Vec::new, |o| o.notes.clone());
+    for outcome in outcomes() {
+        common.retain(|note| outcome.notes.contains(note));
+    }
+    let destroys = outcomes()
+        .filter(|o| o.quality.destroyed_share > 0.0)
+        .count();
+    if destroys > 0 && destroys < outcomes().count() {
+        common.push(
+            "some of these cells destroy tokens and some do not: tokens/s alone does not rank them"
+                .into(),
+        );
+    }
+    common
+}
