@@ -335,7 +335,6 @@ impl<'a> Engine<'a> {
         let peak = &mut self.out.peak;
         if instant.total() > peak.hbm.total() {
             peak.hbm = instant;
-            peak.destroyed = ledger.kv_token * totals.tiers[3];
         }
         // Host memory: T1 and T2, and with write-through T0's copies of what may move.
         let copied = if self.setup.prepared.deployment.write_back == WriteBack::Through {
@@ -345,9 +344,11 @@ impl<'a> Engine<'a> {
         };
         let ddr = ledger.kv_token * (totals.tiers[1] + copied.max(0.0))
             + ledger.t2_token * totals.tiers[2];
-        peak.full = peak
-            .full
-            .max(ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held));
+        let full = ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held);
+        if full > peak.full {
+            peak.full = full;
+            peak.destroyed = ledger.kv_token * totals.tiers[3];
+        }
         peak.ddr = peak.ddr.max(ddr);
         peak.t1 = peak.t1.max(t1_bytes);
     }

@@ -58,6 +58,11 @@ impl Down {
         }
     }
 
+    /// The share that each direction keeps from here on.
+    pub(super) fn share(&mut self, share: f64) {
+        self.share = Share::new(share);
+    }
+
     /// Releases `total` at `at`, when all before it is down.
     pub(super) fn release(&mut self, at: Ps, total: Ps) {
         (self.left, self.at) = (total, at);

@@ -151,6 +151,11 @@ impl LayerEvents {
         };
     }
 
+    /// From here on each direction keeps `share` of its pace while both are busy.
+    pub fn share(&mut self, share: f64) {
+        self.share = Share::new(share);
+    }
+
     /// Releases a step's write-back of `total` at `at`, in `pieces` pieces.
     pub fn write_back(&mut self, at: Ps, total: Ps, pieces: u64) {
         if total > Ps::ZERO {

@@ -67,6 +67,11 @@ impl Pipeline {
         }
     }
 
+    /// From here on each direction keeps `share` of its pace while both are busy.
+    pub fn share(&mut self, share: f64) {
+        self.down.share(share);
+    }
+
     /// Releases a step's write-back of `total` at `at`, once the one before is down (see [`Pipeline::written`]).
     pub fn write_back(&mut self, at: Ps, total: Ps) {
         self.down.release(at, total);

@@ -62,10 +62,10 @@ impl Run {
 pub struct Peak {
     /// KV and staging at the HBM peak.
     pub hbm: Instant,
-    /// Destroyed tokens' bytes at that instant.
-    pub destroyed: f64,
     /// KV if nothing were moved or destroyed, at its largest.
     pub full: f64,
+    /// Destroyed tokens' bytes at that instant.
+    pub destroyed: f64,
     /// Host memory at its largest.
     pub ddr: f64,
     /// T1 and T2 bytes that took part in one step, at most.
@@ -75,9 +75,11 @@ pub struct Peak {
 impl Peak {
     fn join(&mut self, next: &Self) {
         if next.hbm.total() > self.hbm.total() {
-            (self.hbm, self.destroyed) = (next.hbm, next.destroyed);
+            self.hbm = next.hbm;
         }
-        self.full = self.full.max(next.full);
+        if next.full > self.full {
+            (self.full, self.destroyed) = (next.full, next.destroyed);
+        }
         self.ddr = self.ddr.max(next.ddr);
         self.t1 = self.t1.max(next.t1);
     }

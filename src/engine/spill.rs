@@ -30,6 +30,9 @@ pub(super) struct Spill {
     pub(super) key: Option<Key>,
     /// Time the write-back keeps the downward link busy.
     pub(super) down: Ps,
+    /// Share of its pace that each direction of the link keeps while it is under way: descriptors carry no bytes, so a
+    /// write-back of many small pieces takes little from the other direction.
+    pub(super) duplex: f64,
     /// Bytes and link time of the step; the rest is zero.
     pub(super) times: StepTimes,
     /// Class by class.
@@ -55,7 +58,8 @@ impl Spill {
     /// Works it out, with each class's transfer time. `token_bytes` is a token's KV over all tiered layers.
     pub(super) fn of(prepared: &Prepared, key: Key, token_bytes: f64) -> (Self, Vec<Ps>) {
         let mut times = StepTimes::default();
-        let down = write_back(prepared, key.down, token_bytes, &mut times);
+        let (down, carrying) = write_back(prepared, key.down, token_bytes, &mut times);
+        let lost = 1.0 - prepared.deployment.hardware.link.duplex.get();
         let mut classes = vec![ClassSpill::default(); prepared.classes.len()];
         let mut transfers = vec![Ps::ZERO; prepared.classes.len()];
         if key.host[0] + key.host[1] > 0.0 {
@@ -71,6 +75,7 @@ impl Spill {
         let spill = Self {
             key: Some(key),
             down: Ps::from_secs(down),
+            duplex: 1.0 - lost * carrying,
             times,
             classes,
         };
@@ -78,13 +83,13 @@ impl Spill {
     }
 }
 
-/// Seconds the write-back keeps the downward link busy.
+/// Seconds the write-back keeps the downward link busy, and the share of them in which bytes move.
 fn write_back(
     prepared: &Prepared,
     (tokens, runs): (f64, f64),
     token_bytes: f64,
     out: &mut StepTimes,
-) -> f64 {
+) -> (f64, f64) {
     let d = &prepared.deployment;
     let layers = prepared.order.len() as f64;
     let page = f64::from(d.runtime.page_tokens);
@@ -97,7 +102,14 @@ fn write_back(
     };
     let bytes = tokens * token_bytes;
     out.d2h_bytes += bytes * f64::from(d.gpus);
-    transfer::copy(&d.hardware.link, prepared.d2h_rate, bytes, pieces)
+    let all = transfer::copy(&d.hardware.link, prepared.d2h_rate, bytes, pieces);
+    let moving = bytes / prepared.d2h_rate;
+    let carrying = if all > 0.0 && moving.is_finite() {
+        (moving / all).min(1.0)
+    } else {
+        1.0
+    };
+    (all, carrying)
 }
 
 /// Time of one layer's T1 copy; counts its bytes.

@@ -317,6 +317,7 @@ impl<'a> Stepper<'a> {
         out.h2d_busy += passed.link;
         out.exposed = passed.waited + late;
         out.end = end + late;
+        self.pipeline.share(self.spill.duplex);
         self.pipeline.write_back(out.end, self.spill.down);
     }
 

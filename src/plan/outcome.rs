@@ -102,7 +102,15 @@ fn memory(case: &Case, peak: &Peak) -> Memory {
     let staging = Bytes::ceil(peak.hbm.staging);
     let full = Bytes::ceil(peak.full);
     let peak_bytes = l.weights + l.activation + l.reserve + kv_t0 + staging;
-    let destroyed = Bytes::ceil(peak.destroyed);
+    // What is saved is the full cache's peak less this one's. Where nothing spills all of it is what was destroyed; else as
+    // much of it as was destroyed by the time the full cache is at its peak.
+    let saved = (peak.full - peak.hbm.total()).max(0.0);
+    let spills = case.timelines.iter().any(|t| t.spills());
+    let destroyed = Bytes::ceil(if spills {
+        peak.destroyed.min(saved)
+    } else {
+        saved
+    });
     let signed = |b: Bytes| i64::try_from(b.0).unwrap_or(i64::MAX);
     Memory {
         weights_bytes: l.weights.0,

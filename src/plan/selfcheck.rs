@@ -219,8 +219,9 @@ impl Asked<'_> {
         Ok(Ok((
             faster <= self.makespan,
             format!(
-                "{:?} at twice the bandwidth, {:?} as it is",
-                faster, self.makespan
+                "{} at twice the bandwidth, {} as it is",
+                time(faster),
+                time(self.makespan)
             ),
         )))
     }
@@ -249,8 +250,9 @@ impl Asked<'_> {
         Ok(Ok((
             larger <= self.makespan,
             format!(
-                "{larger:?} at {more} tokens in T0, {:?} at {budget}",
-                self.makespan
+                "{} at {more} tokens in T0, {} at {budget}",
+                time(larger),
+                time(self.makespan)
             ),
         )))
     }
@@ -278,7 +280,10 @@ impl Asked<'_> {
         let all = self.scenario.prompt.saturating_add(self.scenario.output);
         let whole = makespan(&self.at(self.case.spec.with_hbm_tokens(all))?)?;
         let full = self.case.run_full()?.makespan;
-        Ok(Ok((whole == full, format!("{whole:?} and {full:?}"))))
+        Ok(Ok((
+            whole == full,
+            format!("{} and {}", time(whole), time(full)),
+        )))
     }
 
     fn dead_link(&self) -> Result<Found> {
@@ -349,4 +354,8 @@ fn budget(spec: &PolicySpec) -> Option<u32> {
         Some(crate::policy::four_tier::Hbm::Tokens(n)) => Some(n),
         _ => None,
     }
+}
+
+fn time(t: Ps) -> String {
+    crate::units::text::show_seconds(t.secs())
 }

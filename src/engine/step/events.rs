@@ -63,6 +63,7 @@ impl Stepper<'_> {
         out.exposed = worked.passed.waited + late;
         out.end = end + late;
         if !serial {
+            events.share(self.spill.duplex);
             events.write_back(out.end, self.spill.down, self.prepared.order.len() as u64);
         }
     }
