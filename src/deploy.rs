@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::hardware::{Duration, Hardware, Runtime, Share, Source, Value};
 use crate::model::{KvFormat, Model, WeightFormat};
+use crate::timeline::Selection;
 use crate::units::Bytes;
 
 /// How T1 takes part in attention; each has its price.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum T1Mode {
     /// All of T1 crosses the link every step into staging of a few layers. Exact; bound by the link.
     Stream,
@@ -21,6 +22,10 @@ pub enum T1Mode {
     Staged(Option<Bytes>),
     /// Attention over T1 runs on the host, merged by log-sum-exp. Exact; bound by DDR and CPU.
     HostAttention,
+    /// The attention kernel reads T1 where it lies, nothing is staged. Exact; bound by the link.
+    Direct,
+    /// Only what a predictor picks of T1 is fetched and kept until the next step. Not exact: the rest is left out.
+    Selective(Selection),
 }
 
 impl T1Mode {
@@ -30,8 +35,40 @@ impl T1Mode {
             Self::Stream => "stream",
             Self::Staged(_) => "staged",
             Self::HostAttention => "host-attention",
+            Self::Direct => "direct",
+            Self::Selective(_) => "selective",
         }
     }
+
+    /// Whether every token of T1 takes part in every step.
+    pub fn exact(self) -> bool {
+        !matches!(self, Self::Selective(_))
+    }
+
+    /// What picks the tokens that take part, where not all do.
+    pub fn selection(self) -> Option<Selection> {
+        match self {
+            Self::Selective(selection) => Some(selection),
+            _ => None,
+        }
+    }
+
+    /// Whether T1 lies in HBM during a step, so that a promoted token is merely kept.
+    pub fn brings_up(self) -> bool {
+        matches!(self, Self::Stream | Self::Staged(_))
+    }
+}
+
+/// What it costs to have the weights of attention, where the policy looks at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScoreCost {
+    /// The kernel adds them up as it goes: nothing.
+    Fused,
+    /// Flash kernels return none: a second pass over K each step.
+    Recompute,
+    /// Attention without fusion: logits and weights go through HBM.
+    Eager,
 }
 
 /// Whether transfers overlap with compute.
@@ -123,6 +160,12 @@ pub struct Deployment {
     pub compact: Compact,
     /// Order in host memory.
     pub layout: Layout,
+    /// Parts of the batch that take turns under host attention: 1 or 2.
+    pub split: u32,
+    /// What the weights of attention cost a policy that looks at them.
+    pub score_cost: ScoreCost,
+    /// Where T1 lives; `hardware` is the machine with T1 there (see `Hardware::at_home`).
+    pub home: String,
     /// Share of GPU memory that the engine may take.
     pub memory_fraction: f64,
     /// GPU memory kept for others (a desktop), taken off before the fraction.

@@ -9,6 +9,7 @@
 use crate::deploy::{Compact, Deployment, T1Mode};
 use crate::model::Ffn;
 use crate::service::Prepared;
+use crate::timeline::{Fetch, Selection};
 use crate::units::Bytes;
 
 /// HBM in use at one instant (bytes).
@@ -37,6 +38,8 @@ pub struct Held {
     /// Tokens that T0's pages have room for, where a page is freed only once no T0 token is left in it; zero where live
     /// tokens are packed.
     pub room: f64,
+    /// What the step fetches, where only some host tokens take part (`selective`).
+    pub fetch: Fetch,
     /// Tokens each class with a window keeps (index = class; 0 for classes without one); empty if no class has one.
     pub windowed: Vec<f64>,
 }
@@ -164,12 +167,26 @@ impl Ledger {
         };
         Instant {
             kv_t0: self.kv_token * held.tiers[0].max(held.room) + self.windowed_bytes(held) + spare,
-            staging: self.staging(held.tiers[1], held.tiers[2]),
+            staging: match self.t1 {
+                T1Mode::Selective(_) => self.kept(&held.fetch),
+                _ => self.staging(held.tiers[1], held.tiers[2]),
+            },
         }
     }
 
+    /// What picks the tokens that take part, where not all host tokens do.
+    pub fn selection(&self) -> Option<Selection> {
+        self.t1.selection()
+    }
+
+    /// HBM that a fetched set takes until the next step: all its layers, T2 at full size once dequantised.
+    fn kept(&self, fetch: &Fetch) -> f64 {
+        self.kv_token * (fetch.fetched[0] + fetch.fetched[1])
+    }
+
     /// Staging that `t1` and `t2` tokens need in HBM during a step: `depth` layers of what streams, T2 at its own size
-    /// and dequantised beside it; and the whole buffer of `staged`.
+    /// and dequantised beside it; the whole buffer of `staged`; nothing where T1 is attended to in place; under `selective`
+    /// the most that one request with so many fetches.
     #[inline]
     pub fn staging(&self, t1: f64, t2: f64) -> f64 {
         let all = self.kv_token * t1 + self.t2_token * t2;
@@ -178,7 +195,8 @@ impl Ledger {
         }
         let layers = self.depth * self.layer_token * (t1 + t2 + t2 * self.t2_token / self.kv_token);
         match self.t1 {
-            T1Mode::HostAttention => 0.0,
+            T1Mode::HostAttention | T1Mode::Direct => 0.0,
+            T1Mode::Selective(selection) => self.kept(&selection.most([t1, t2])),
             T1Mode::Stream => layers,
             T1Mode::Staged(buffer) => {
                 let resident = buffer.map_or(all, |b| b.as_f64().min(all));

@@ -6,6 +6,10 @@
 //! policies that act every step), tokens in f64 because lanes (layers, KV heads) are averaged into it. Shared between
 //! requests through `Arc`.
 
+mod selective;
+
+pub use selective::{Fetch, Pick, Predict, Selection};
+
 /// The four tiers, as indices of every `[_; 4]` in this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -67,6 +71,10 @@ pub struct Timeline {
     pub retiers: u32,
     /// First positions that the policy never moves (prompt and sinks): they are not copied to the host.
     pub never_moves: u32,
+    /// How host tokens are picked where only some take part in attention (`selective`); none where all do.
+    pub selection: Option<Selection>,
+    /// What each step fetches; empty where all host tokens take part, and where counts alone are known.
+    pub selective: Vec<Fetch>,
 }
 
 impl Timeline {
@@ -101,6 +109,13 @@ impl Timeline {
         let mut tokens = i.tokens;
         tokens[0] += f64::from(step - i.first_step);
         tokens
+    }
+
+    /// What `step` fetches of `host` tokens in T1 and T2: as replayed, or the most there can be; none where all take part.
+    pub fn fetch_at(&self, step: u32, host: [f64; 2]) -> Option<Fetch> {
+        let most = self.selection?;
+        let known = self.selective.get(step as usize).copied();
+        Some(known.unwrap_or_else(|| most.most(host)))
     }
 
     /// Tokens that the pages of T0 have room for during `step`, which runs under interval `index`: a page stays as long as

@@ -5,6 +5,7 @@
 //! wire. An infinite link is allowed for what-if runs, with a warning.
 
 use crate::error::{Error, Result};
+use crate::hardware::home::DDR;
 use crate::hardware::{Hardware, Quantity, Runtime, Value};
 
 /// One number: its key, value, the smallest and the largest that is believed.
@@ -46,11 +47,37 @@ pub(super) fn hardware(h: &Hardware, text: &str, path: &str) -> Result<()> {
         bound("cores", &h.host.cores, 1.0, 65536.0),
         bound("attention_flops", &h.host.attention_flops, 1e7, 1e16),
     ];
+    if let Some(share) = &h.link.in_place {
+        all.push(bound("in_place", share, 0.001, 1.0));
+    }
+    for home in h.homes.values() {
+        all.extend([
+            bound("read", &home.read, 1e6, 1e14),
+            bound("write", &home.write, 1e6, 1e14),
+            bound("latency", &home.latency, 0.0, 1.0),
+            bound("capacity", &home.capacity, 1e6, 1e16),
+        ]);
+        all.extend(home.shared.as_ref().map(|v| bound("shared", v, 1e6, 1e14)));
+        all.extend(
+            home.in_place
+                .as_ref()
+                .map(|v| bound("in_place", v, 0.001, 1.0)),
+        );
+        all.push(bound("duplex", &home.duplex, 0.01, 1.0));
+    }
     if let Some(i) = &h.interconnect {
         all.push(bound("bandwidth", &i.bandwidth, 1e6, 1e14));
         all.push(bound("allreduce_fixed", &i.allreduce_fixed, 0.0, 1.0));
     }
     check(&all, text, path)?;
+    if h.homes.contains_key(DDR) {
+        return Err(fault(
+            "[homes",
+            "must not name a home `ddr`: that is the host's own memory",
+            text,
+            path,
+        ));
+    }
     let host = (h.host.pinned_limit.get(), h.host.memory.get());
     if host.0 > host.1 {
         return Err(fault(

@@ -192,19 +192,19 @@ impl ResultArgs {
         })
     }
 
-    /// Refuses to overwrite what the run reads: its recordings and its scenario.
+    /// Refuses to overwrite what the run reads: its recordings, its lengths and its scenario.
     ///
     /// # Errors
     /// The result file is one of them (exit 2).
     pub fn keep<const PLAN: bool>(
         &self,
-        trace: &TraceRef,
+        reads: &TraceRef,
         deployment: &Deployment<PLAN>,
     ) -> Result<()> {
         let Some(out) = &self.out else {
             return Ok(());
         };
-        let Some(file) = read_by_the_run(out, trace, deployment) else {
+        let Some(file) = read_by_the_run(out, reads, deployment) else {
             return Ok(());
         };
         Err(Error::usage(format!(

@@ -40,7 +40,7 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
         return Ok(Answer::Yes);
     }
     let question = resolve::question(&settings)?;
-    args.result.keep(&question.base.trace, &args.deployment)?;
+    args.result.keep(&question.base.reads(), &args.deployment)?;
     args.result.open(out)?;
     let begun = std::time::Instant::now();
     let watch = progress::watch("replaying", question.base.trace.bytes(), out.quiet());

@@ -6,9 +6,10 @@ use clap::{Args, ValueHint};
 
 use crate::error::{Error, Result, did_you_mean};
 use crate::plan::{curve, figures};
-use crate::report::plot::{Image, how_far, price, savings, steps, tiers};
+use crate::report::plot::{Image, equal, how_far, price, savings, steps, tiers};
 use crate::scenario::settings::Origin;
-use crate::scenario::{Scenario, print, resolve};
+use crate::scenario::{Scenario, Settings, print, resolve};
+use crate::sweep::figure::equals;
 
 use super::Answer;
 use super::flags::Deployment;
@@ -24,7 +25,7 @@ struct Kind {
     varies: &'static [&'static str],
     /// Settings that stand unless asked otherwise: the question that the figure is best at.
     stands: &'static [(&'static str, &'static str)],
-    draw: fn(&Scenario, Image) -> Result<Vec<u8>>,
+    draw: fn(&Settings, &Scenario, Image) -> Result<Vec<u8>>,
 }
 
 /// All kinds.
@@ -34,7 +35,7 @@ const KINDS: &[Kind] = &[
         what: "tokens per request against tokens/s: wall, free zone, T1 modes, the engine as it is",
         varies: &["policy", "t1", "occupancy", "trace"],
         stands: &[],
-        draw: |s, image| how_far::draw(&curve::curve(s, s.prompt + s.output)?, image),
+        draw: |_, s, image| how_far::draw(&curve::curve(s, s.prompt + s.output)?, image),
     },
     Kind {
         name: "savings",
@@ -44,14 +45,14 @@ const KINDS: &[Kind] = &[
             "policy",
             "four-tier:hbm=0.5,evict=0.03,semantics=cumulative",
         )],
-        draw: |s, image| savings::draw(&figures::savings::savings(s)?, image),
+        draw: |_, s, image| savings::draw(&figures::savings::savings(s)?, image),
     },
     Kind {
         name: "price",
         what: "throughput kept against HBM saved, a line a link, and the published 48 GiB",
         varies: &["policy", "occupancy", "trace"],
         stands: &[("weights", "int4"), ("output", "31744")],
-        draw: |s, image| price::draw(&figures::price::price(s)?, image),
+        draw: |_, s, image| price::draw(&figures::price::price(s)?, image),
     },
     Kind {
         name: "tiers",
@@ -61,14 +62,26 @@ const KINDS: &[Kind] = &[
             "policy",
             "four-tier:hbm=0.3,evict=0.03,semantics=cumulative",
         )],
-        draw: |s, image| tiers::draw(&figures::tiers::tiers(s)?, image),
+        draw: |_, s, image| tiers::draw(&figures::tiers::tiers(s)?, image),
     },
     Kind {
         name: "step-time",
         what: "where the mean decode step goes, way by way",
         varies: &["t1", "occupancy", "trace"],
         stands: &[("hardware", "h100-sxm")],
-        draw: |s, image| steps::draw(&figures::steps::steps(s)?, image),
+        draw: |_, s, image| steps::draw(&figures::steps::steps(s)?, image),
+    },
+    Kind {
+        name: "equal-hbm",
+        what: "policies at equal peak HBM: what each destroys, and how fast it runs",
+        varies: &["policy"],
+        stands: &[
+            ("model", "llama-3.1-8b"),
+            ("trace", "smol_0_t6_s1"),
+            ("prompt", "128"),
+            ("output", "1000"),
+        ],
+        draw: |settings, _, image| equal::draw(&equals(settings)?, image),
     },
 ];
 
@@ -129,7 +142,7 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
     }
     out.to_file(path)?;
     let watch = progress::watch("drawing", 0, out.quiet());
-    let bytes = (kind.draw)(&scenario, image)?;
+    let bytes = (kind.draw)(&settings, &scenario, image)?;
     drop(watch);
     out.bytes(&bytes)?;
     Ok(Answer::Yes)

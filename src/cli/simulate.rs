@@ -18,7 +18,9 @@ use super::progress;
 /// Arguments of `simulate`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_long_help = "EXAMPLES:\n  kvplan simulate\n  kvplan simulate --hardware h100-sxm --t1 host-attention\n  \
+    after_long_help = "EXAMPLES:\n  kvplan simulate\n  kvplan simulate --hardware h100-sxm --t1 host-attention --split 2\n  kvplan simulate --hardware gh200 --t1 direct\n  \
+    kvplan simulate --hardware h100-sxm --t1 selective:top-k=512 --home peer\n  \
+    kvplan simulate --occupancy lengths.csv --batch 32\n  \
     kvplan simulate --hardware h100-sxm --gpus 2 --kv fp8 --format json -o result.json\n  \
     kvplan simulate desktop --batch 2 --print-config\n  \
     kvplan simulate --hardware h100-sxm --perfetto steps.json --perfetto-steps 60..70\n  \
@@ -52,10 +54,10 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
         return Ok(Answer::Yes);
     }
     let scenario = resolve::scenario(&settings)?;
-    args.result.keep(&scenario.trace, &args.deployment)?;
+    args.result.keep(&scenario.reads(), &args.deployment)?;
     for other in [&args.result.out, &args.export_decisions] {
         args.drawing
-            .keep(&scenario.trace, &args.deployment, other.as_deref())?;
+            .keep(&scenario.reads(), &args.deployment, other.as_deref())?;
     }
     args.result.open(out)?;
     if let Some(path) = &args.export_decisions {

@@ -305,7 +305,8 @@ impl<'a> Engine<'a> {
         self.out.sums.add(&times, self.stepper.cost());
         let (destroyed, appended) = (totals.tiers[3], totals.length);
         let instant = self.setup.ledger.instant(&self.held, totals.spilling > 0.0);
-        if observer.watches() {
+        // What is fetched differs from step to step, and with it the room it takes.
+        if observer.watches() || self.setup.ledger.selection().is_some() {
             self.peaks(times.t1_bytes);
         }
         if draws {

@@ -98,6 +98,8 @@ pub struct Sums {
     pub exposed: Ps,
     /// GPU waiting for the host.
     pub exposed_host: Ps,
+    /// GPU waiting for what its attention reads in place.
+    pub exposed_in_place: Ps,
     /// Re-tier work.
     pub retier: Ps,
     /// CPU gaps.
@@ -119,6 +121,7 @@ impl Sums {
         self.h2d_busy += next.h2d_busy;
         self.exposed += next.exposed;
         self.exposed_host += next.exposed_host;
+        self.exposed_in_place += next.exposed_in_place;
         self.retier += next.retier;
         self.gap += next.gap;
         self.attention_s += next.attention_s;
@@ -133,6 +136,7 @@ impl Sums {
         self.h2d_busy += t.h2d_busy;
         self.exposed += t.exposed;
         self.exposed_host += t.exposed_host;
+        self.exposed_in_place += t.exposed_in_place;
         self.retier += t.retier;
         self.gap += t.gap;
         self.attention_s += t.attention_s;

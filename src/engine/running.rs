@@ -7,7 +7,7 @@
 use super::{Burst, Job};
 use crate::memory::Held;
 use crate::service::Class;
-use crate::timeline::Interval;
+use crate::timeline::{Fetch, Interval};
 
 /// One running sequence, as of the last sync.
 #[derive(Clone, Debug)]
@@ -164,11 +164,25 @@ impl RunningSet {
         }
     }
 
+    /// What the coming step fetches, where only some host tokens take part.
+    fn fetch(&self, jobs: &[Job]) -> Fetch {
+        let mut all = Fetch::default();
+        for r in &self.list {
+            let timeline = &jobs[r.job as usize].timeline;
+            match timeline.fetch_at(r.done + self.since, [r.tiers[1], r.tiers[2]]) {
+                Some(fetch) => all.add(&fetch),
+                None => break, // all or none of a run select
+            }
+        }
+        all
+    }
+
     /// Fills in what memory and step look at.
     pub(super) fn hold(&self, held: &mut Held, classes: &[Class], jobs: &[Job]) {
         held.sequences = self.list.len() as f64;
         held.tiers.copy_from_slice(&self.totals.tiers[..3]);
         held.room = self.totals.room;
+        held.fetch = self.fetch(jobs);
         for (sum, class) in held.windowed.iter_mut().zip(classes) {
             if let Some(w) = class.window {
                 let length =

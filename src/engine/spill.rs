@@ -2,14 +2,15 @@
 //!
 //! Between two decisions only T0 grows, so all this is worked out once and used for every step in between; the step
 //! itself adds T0's attention. Streamed T1 is written into HBM and read again; streamed T2 is also dequantised (read,
-//! and written at full size). Transfers and write-back are priced here as if alone on the link; where they meet, the
+//! and written at full size). What a kernel reads in place is in its own time; `selective` streams only what is fresh. Transfers and write-back are priced here as if alone on the link; where they meet, the
 //! pipeline slows both. Ignored: a copy that starts while the one before is still in flight. Rival: everything anew each step, which gives
 //! the same bits for several times the work. Seconds and bytes in f64, times in picoseconds; all figures of one GPU
 //! except the bytes of the step, which are over all GPUs.
 
 use super::step::StepTimes;
-use crate::deploy::{Layout, T1Mode, WriteBack};
+use crate::deploy::{Layout, ScoreCost, T1Mode, WriteBack};
 use crate::service::{Class, Prepared, Traffic, transfer};
+use crate::timeline::Fetch;
 use crate::units::Ps;
 
 /// What it depends on.
@@ -19,6 +20,8 @@ pub(super) struct Key {
     pub(super) sequences: f64,
     /// Tokens in T1 and T2.
     pub(super) host: [f64; 2],
+    /// What is fetched of them, where only some take part.
+    pub(super) fetch: Fetch,
     /// Tokens written down, and the contiguous runs they lie in (0 where they are new).
     pub(super) down: (f64, f64),
 }
@@ -48,6 +51,10 @@ pub(super) struct ClassSpill {
     pub(super) moved: f64,
     /// Seconds of the host's attention over one layer, where it takes part.
     pub(super) host: Option<f64>,
+    /// Seconds that the attention kernel needs to read one layer's T1 and T2 in place, where it does.
+    pub(super) in_place: Option<f64>,
+    /// HBM bytes that the weights of attention on T1 and T2 cost besides, where the policy looks at them.
+    pub(super) scored: f64,
     /// Bytes over the link and bytes that the host reads, one layer.
     pub(super) traffic: Traffic,
     /// Share of the tokens in host memory that crosses the link.
@@ -64,14 +71,18 @@ impl Spill {
         let mut transfers = vec![Ps::ZERO; prepared.classes.len()];
         if key.host[0] + key.host[1] > 0.0 {
             for (i, class) in prepared.classes.iter().enumerate() {
-                let traffic = traffic(prepared, class, key.host, &mut classes[i]);
+                let traffic = traffic(prepared, class, &key, &mut classes[i]);
                 classes[i].traffic = traffic;
                 transfers[i] = link(prepared, class, &key, traffic, &mut times);
                 if traffic.host > 0.0 {
                     classes[i].host = Some(host(prepared, class, &key, traffic.host, &mut times));
                 }
+                if traffic.in_place > 0.0 {
+                    classes[i].in_place = Some(in_place(prepared, class, traffic, &mut times));
+                }
             }
         }
+        slow_in_place(prepared, down, &mut classes, &mut times);
         let spill = Self {
             key: Some(key),
             down: Ps::from_secs(down),
@@ -123,10 +134,13 @@ fn link(
     let d = &prepared.deployment;
     let all = f64::from(class.count) * f64::from(d.gpus);
     out.h2d_bytes += traffic.link * all;
-    out.t1_bytes += (traffic.link + traffic.host) * all;
-    let pieces = match d.layout {
-        Layout::Layer => 2.0 * key.sequences,
-        Layout::Token => 2.0 * (key.host[0] + key.host[1]),
+    out.t1_bytes += (traffic.link + traffic.host + traffic.in_place) * all;
+    let fresh = key.fetch.fresh;
+    let pieces = match (d.layout, d.t1) {
+        (Layout::Layer, T1Mode::Selective(_)) => 2.0 * key.fetch.fresh_runs,
+        (Layout::Token, T1Mode::Selective(_)) => 2.0 * (fresh[0] + fresh[1]),
+        (Layout::Layer, _) => 2.0 * key.sequences,
+        (Layout::Token, _) => 2.0 * (key.host[0] + key.host[1]),
     };
     Ps::from_secs(transfer::copy(
         &d.hardware.link,
@@ -136,35 +150,80 @@ fn link(
     ))
 }
 
-/// Seconds of one layer's attention on the host over `bytes`; counts what crosses the link for it.
+/// Seconds of one layer's attention on the host over `bytes`, of one half where the batch is split; counts what crosses
+/// the link for it.
 fn host(prepared: &Prepared, class: &Class, key: &Key, bytes: f64, out: &mut StepTimes) -> f64 {
     let (count, gpus) = (f64::from(class.count), f64::from(prepared.deployment.gpus));
     let (m, tokens) = (key.sequences, key.host[0] + key.host[1]);
     out.h2d_busy += Ps::from_secs(count * m * class.output_bytes / prepared.h2d_rate);
     out.h2d_bytes += count * gpus * m * class.output_bytes;
     out.d2h_bytes += count * gpus * m * class.query_bytes;
-    prepared.host_attention(class, m, bytes, tokens)
+    if prepared.scores {
+        // With it the host knows its tokens' weights; nobody waits for it.
+        out.d2h_bytes += count * gpus * m * class.lse_bytes;
+    }
+    let parts = if prepared.deployment.split > 1 && m >= 2.0 {
+        2.0
+    } else {
+        1.0
+    };
+    prepared.host_attention(class, m / parts, bytes / parts, tokens / parts)
+}
+
+/// Seconds that one layer's kernel needs to read its T1 and T2 in place; counts its bytes.
+fn in_place(prepared: &Prepared, class: &Class, traffic: Traffic, out: &mut StepTimes) -> f64 {
+    let seconds = prepared.read_in_place(class, traffic.in_place);
+    let count = f64::from(class.count);
+    out.h2d_busy += Ps::from_secs(seconds * count);
+    // A second pass over K crosses the link again.
+    let read = traffic.in_place * prepared.passes(class);
+    out.h2d_bytes += read * count * f64::from(prepared.deployment.gpus);
+    seconds
+}
+
+/// Stretches what is read in place by the write-back beside it: over the shorter of the two, both run at the duplex share.
+/// Spread over all layers, since a kernel's reads are no transfer that the pipeline follows.
+fn slow_in_place(prepared: &Prepared, down: f64, classes: &mut [ClassSpill], out: &mut StepTimes) {
+    let read =
+        |(c, spilled): (&Class, &ClassSpill)| spilled.in_place.unwrap_or(0.0) * f64::from(c.count);
+    let all: f64 = prepared.classes.iter().zip(&*classes).map(read).sum();
+    if all <= 0.0 || down <= 0.0 || !all.is_finite() {
+        return;
+    }
+    let share = prepared.deployment.hardware.link.duplex.get();
+    let delay = all.min(down) * (1.0 / share - 1.0);
+    for seconds in classes.iter_mut().filter_map(|c| c.in_place.as_mut()) {
+        *seconds *= 1.0 + delay / all;
+    }
+    out.h2d_busy += Ps::from_secs(delay);
 }
 
 /// What a step moves for one class's T1 and T2, by T1 mode (DESIGN 5.1); a layer with a window has none.
-fn traffic(
-    prepared: &Prepared,
-    class: &Class,
-    [t1, t2]: [f64; 2],
-    out: &mut ClassSpill,
-) -> Traffic {
+fn traffic(prepared: &Prepared, class: &Class, key: &Key, out: &mut ClassSpill) -> Traffic {
     if class.window.is_some() {
         return Traffic::default();
     }
+    let [t1, t2] = key.host;
+    let d = &prepared.deployment;
     let host = class.kv_token * t1 + class.t2_token * t2;
-    match prepared.deployment.t1 {
+    match d.t1 {
         T1Mode::HostAttention => Traffic {
             host,
             ..Traffic::default()
         },
+        T1Mode::Direct => {
+            // K is read again over the link; logits and weights go through HBM whatever they are of.
+            if d.score_cost == ScoreCost::Eager {
+                out.scored = class.score_token * (t1 + t2);
+            }
+            Traffic {
+                in_place: host,
+                ..Traffic::default()
+            }
+        }
+        T1Mode::Selective(_) => selected(class, &key.fetch, t1 + t2, out),
         T1Mode::Stream => streamed(class, t1, t2, 1.0, out),
         T1Mode::Staged(buffer) => {
-            let d = &prepared.deployment;
             let tiered = prepared.classes.iter().filter(|c| c.window.is_none());
             let layers: f64 = tiered.map(|c| f64::from(c.count)).sum();
             let room = buffer.map_or(f64::INFINITY, |b| b.as_f64() / f64::from(d.gpus) / layers);
@@ -182,10 +241,26 @@ fn traffic(
 fn streamed(class: &Class, t1: f64, t2: f64, share: f64, out: &mut ClassSpill) -> Traffic {
     let (full, half) = (class.kv_token, class.t2_token);
     out.share = share;
+    out.scored = class.score_token * (t1 + t2);
     out.staged = (1.0 - share) * (full * t1 + (half + 2.0 * full) * t2);
     out.moved = share * (2.0 * full * t1 + 2.0 * (half + full) * t2);
     Traffic {
         link: share * (full * t1 + half * t2),
+        ..Traffic::default()
+    }
+}
+
+/// Traffic where only what is fetched takes part: it lies in HBM at full size, what is fresh comes over the link, T2 as 8
+/// bit to be dequantised on arrival.
+fn selected(class: &Class, fetch: &Fetch, host: f64, out: &mut ClassSpill) -> Traffic {
+    let (full, half) = (class.kv_token, class.t2_token);
+    let ([one, two], [fresh, fresh_two]) = (fetch.fetched, fetch.fresh);
+    out.share = (fresh + fresh_two) / host;
+    out.scored = class.score_token * (one + two);
+    out.staged = full * (one + two);
+    out.moved = full * fresh + (2.0 * half + full) * fresh_two;
+    Traffic {
+        link: full * fresh + half * fresh_two,
         ..Traffic::default()
     }
 }

@@ -9,11 +9,12 @@
 //! formula for the step, which cannot carry the lead.
 
 mod events;
+mod split;
 
 use super::layer::LayerEvents;
 use super::pipeline::{LayerTimes, Pipeline};
 use super::spill::{Key, Spill};
-use crate::deploy::{Fidelity, Layout, Overlap, T1Mode, WriteBack};
+use crate::deploy::{Fidelity, Layout, Overlap, WriteBack};
 use crate::memory::Held;
 use crate::service::{BatchCost, Prepared, transfer};
 use crate::units::Ps;
@@ -46,8 +47,10 @@ pub struct StepTimes {
     pub h2d_busy: Ps,
     /// GPU waiting for transfers (or a full write-back queue).
     pub exposed: Ps,
-    /// GPU waiting for the host's attention.
+    /// GPU waiting for the host's attention, inside compute.
     pub exposed_host: Ps,
+    /// GPU waiting for what its attention reads in place, inside compute.
+    pub exposed_in_place: Ps,
     /// Re-tier work.
     pub retier: Ps,
     /// CPU gap.
@@ -73,6 +76,10 @@ pub struct Stepper<'a> {
     head: Ps,
     layers: Vec<LayerTimes>,
     spill: Spill,
+    /// Costs of the two halves, and of both together, where the batch is split.
+    halves: Option<([BatchCost; 2], BatchCost)>,
+    /// Whether the last step ran in halves.
+    in_halves: bool,
     pipeline: Pipeline,
     /// What runs the layers instead of the pipeline under fidelity `layer`.
     events: Option<LayerEvents>,
@@ -105,6 +112,8 @@ impl<'a> Stepper<'a> {
             head: Ps::ZERO,
             layers: vec![LayerTimes::default(); prepared.classes.len()],
             spill: Spill::default(),
+            halves: None,
+            in_halves: false,
             pipeline: Pipeline::new(depth, share),
             token_bytes: tiered.map(|c| c.kv_token * f64::from(c.count)).sum(),
             merge: d.hardware.gpu.kernels.linear_fixed.get(),
@@ -122,6 +131,7 @@ impl<'a> Stepper<'a> {
         written: f64,
     ) -> StepTimes {
         self.size(m);
+        self.in_halves = false;
         let still =
             held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default();
         if still && self.events.is_none() {
@@ -134,7 +144,11 @@ impl<'a> Stepper<'a> {
             gap: self.gap,
             ..self.spill.times
         };
-        self.layer_times(held, &mut out);
+        let split = self.splits();
+        self.in_halves = split;
+        if !split {
+            self.layer_times(held, &mut out);
+        }
         let (fetch, pack) = self.retier(burst, &mut out);
         let share = if burst.sequences > 0.0 {
             (burst.sequences / f64::from(m)).min(1.0)
@@ -142,6 +156,7 @@ impl<'a> Stepper<'a> {
             0.0
         };
         match (self.prepared.deployment.overlap, &self.events) {
+            _ if split => self.run_split(held, (fetch, pack), &mut out),
             (_, Some(_)) => self.run_events(share, (fetch, pack), &mut out),
             (Overlap::Serial, None) => {
                 out.retier = fetch + pack;
@@ -168,7 +183,9 @@ impl<'a> Stepper<'a> {
             } else {
                 held.tiers[0]
             };
-            let attention = self.prepared.attention(class.kv_token * tokens);
+            let attention = self
+                .prepared
+                .attention((class.kv_token + class.score_token) * tokens);
             attention_s += attention * f64::from(class.count);
             compute += Ps::from_secs(self.cost.fixed[i] + attention) * u64::from(class.count);
         }
@@ -193,6 +210,11 @@ impl<'a> Stepper<'a> {
             self.cost = self.prepared.batch(m);
             self.gap = Ps::from_secs(self.cost.gap);
             self.head = Ps::from_secs(self.cost.head);
+            self.halves = None;
+            if self.prepared.deployment.split > 1 {
+                let prepared = self.prepared;
+                self.halves = split::costs(&self.cost, |m| prepared.batch(m));
+            }
         }
     }
 
@@ -201,6 +223,7 @@ impl<'a> Stepper<'a> {
         let key = Key {
             sequences: held.sequences,
             host: [held.tiers[1], held.tiers[2]],
+            fetch: held.fetch,
             down: match self.prepared.deployment.write_back {
                 WriteBack::Through => (written, 0.0),
                 WriteBack::AtDemotion => (burst.demoted, burst.runs),
@@ -216,16 +239,22 @@ impl<'a> Stepper<'a> {
         }
     }
 
+    /// HBM bytes that a layer's attention moves on one GPU.
+    fn attended(&self, at: usize, held: &Held) -> f64 {
+        let class = &self.prepared.classes[at];
+        let token = class.kv_token + class.score_token;
+        if class.window.is_some() {
+            return token * held.windowed[at];
+        }
+        let spilled = &self.spill.classes[at];
+        token * held.tiers[0] + spilled.staged + spilled.moved + spilled.scored
+    }
+
     /// Fills in each class's compute.
     fn layer_times(&mut self, held: &Held, out: &mut StepTimes) {
         for (i, class) in self.prepared.classes.iter().enumerate() {
             let spilled = &self.spill.classes[i];
-            let hbm = if class.window.is_some() {
-                class.kv_token * held.windowed[i]
-            } else {
-                class.kv_token * held.tiers[0] + spilled.staged + spilled.moved
-            };
-            let attention = self.prepared.attention(hbm);
+            let attention = self.prepared.attention(self.attended(i, held));
             let count = f64::from(class.count);
             out.attention_s += attention * count;
             let mut wait = 0.0;
@@ -233,12 +262,18 @@ impl<'a> Stepper<'a> {
                 wait = (host - attention).max(0.0) + self.merge;
                 out.exposed_host += Ps::from_secs(wait * count);
             }
+            if let Some(read) = spilled.in_place {
+                // One kernel reads both: its floor is paid once, the slower of HBM and link sets the pace.
+                wait = (read - (attention - self.prepared.attention_floor())).max(0.0);
+                out.exposed_in_place += Ps::from_secs(wait * count);
+            }
             self.layers[i].compute = Ps::from_secs(self.cost.fixed[i] + attention + wait);
         }
     }
 
-    /// Link time of what is fetched and time of the packing before this step. Where T1 streams, a promoted token comes with the stream and is
-    /// merely kept; only attention on the host leaves it to be fetched.
+    /// Link time of what is fetched and time of the packing before this step. Where T1 streams, a promoted token comes
+    /// with the stream and is merely kept; where T1 is attended to in place it is left to be fetched, and under `selective`
+    /// it counts so too, though it may lie in the fetched set already.
     fn retier(&self, burst: &Burst, out: &mut StepTimes) -> (Ps, Ps) {
         if burst.promoted + burst.compacted <= 0.0 {
             return (Ps::ZERO, Ps::ZERO);
@@ -260,10 +295,10 @@ impl<'a> Stepper<'a> {
 
     /// Promoted tokens that have to be fetched.
     fn fetched(&self, burst: &Burst) -> f64 {
-        if self.prepared.deployment.t1 == T1Mode::HostAttention {
-            burst.promoted
-        } else {
+        if self.prepared.deployment.t1.brings_up() {
             0.0
+        } else {
+            burst.promoted
         }
     }
 
@@ -292,7 +327,9 @@ impl<'a> Stepper<'a> {
         let streams = self.layers.iter().any(|l| l.transfer > Ps::ZERO);
         let first = streams && !self.streamed;
         self.streamed = streams;
-        (streams, if first { 1.0 } else { drained })
+        // What `selective` fetches is known only once the step before is over.
+        let unknown = !self.prepared.deployment.t1.exact();
+        (streams, if first || unknown { 1.0 } else { drained })
     }
 
     fn run_overlapped(&mut self, drained: f64, out: &mut StepTimes) {
@@ -323,6 +360,9 @@ impl<'a> Stepper<'a> {
 
     /// Costs of the batch as last used, for the breakdown.
     pub fn cost(&self) -> &BatchCost {
-        &self.cost
+        match &self.halves {
+            Some((_, both)) if self.in_halves => both,
+            _ => &self.cost,
+        }
     }
 }

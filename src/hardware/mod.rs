@@ -6,11 +6,15 @@
 //! into time are in `service`. The files are `models/hardware/*.toml`; a fitted profile from `calibrate` has the same
 //! schema. Rival model: a table of measured kernels per GPU (AIConfigurator): exact where measured, mute elsewhere.
 
+pub mod home;
 pub mod runtime;
 pub mod value;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+pub use home::Home;
 pub use runtime::Runtime;
 pub use value::{
     Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value,
@@ -43,6 +47,9 @@ pub struct Hardware {
     /// How GPUs of this kind reach each other; none where tensor parallelism is not offered.
     #[serde(default)]
     pub interconnect: Option<Interconnect>,
+    /// Places for T1 other than host memory, by name (`peer`, `cxl`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub homes: BTreeMap<String, Home>,
     /// What an hour costs, where known.
     #[serde(default)]
     pub price: Option<Value<UsdPerHour>>,
@@ -113,6 +120,25 @@ pub struct Link {
     /// Whether kernels can read host memory at link speed without staging (C2C).
     #[serde(default)]
     pub coherent: bool,
+    /// Share of `h2d` that an attention kernel reaches which reads the host's memory in place (`direct`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_place: Option<Value<Share>>,
+}
+
+impl Link {
+    /// Share of `h2d` at which a kernel reads in place: the profile's own, else what others measured on such a link.
+    pub fn in_place_share(&self) -> Value<Share> {
+        self.in_place.clone().unwrap_or_else(|| {
+            if self.coherent {
+                let reference = "nvbandwidth on GH200: 342 GB/s by a kernel, 346 by the copy engine; no attention kernel was measured";
+                Value::new(0.99, 0.8, 1.0, Source::Assumed, reference)
+            } else {
+                let reference = "zero-copy over PCIe: nvbandwidth's kernel reads 35.2 of 55 GB/s on an H100 and 25.1 of 26 on an \
+                    A100 (16.5 from 20 GiB); a gather kernel 48 to 50 of 55; no attention kernel was measured";
+                Value::new(0.64, 0.5, 0.95, Source::Assumed, reference)
+            }
+        })
+    }
 }
 
 /// The host side of the machine.

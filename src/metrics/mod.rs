@@ -73,6 +73,9 @@ pub struct Outcome {
     pub traffic: Traffic,
     /// What destroying tokens cost, from the trace (a proxy within one policy family, not accuracy).
     pub quality: Quality,
+    /// What is fetched per step where only some host tokens take part (`selective`, not exact).
+    #[serde(default)]
+    pub fetched: Fetched,
     /// Tokens and attention mass by tier.
     pub tiers: Tiers,
     /// Moves between tiers.
@@ -175,8 +178,39 @@ pub struct Quality {
     pub destroyed_mass_p99: Option<f64>,
     /// Worst step.
     pub destroyed_mass_max: Option<f64>,
-    /// Bound on the attention output error, in units of the largest value norm: 2 * `destroyed_mass_max`.
+    /// Attention mass on host tokens that a step does not fetch (`selective`): mean over steps; null in exact modes.
+    #[serde(default)]
+    pub residual_mass_mean: Option<f64>,
+    /// 99th percentile over steps.
+    #[serde(default)]
+    pub residual_mass_p99: Option<f64>,
+    /// Worst step.
+    #[serde(default)]
+    pub residual_mass_max: Option<f64>,
+    /// Destroyed and residual mass together, step by step: mean over steps.
+    #[serde(default)]
+    pub lost_mass_mean: Option<f64>,
+    /// 99th percentile over steps.
+    #[serde(default)]
+    pub lost_mass_p99: Option<f64>,
+    /// Worst step.
+    #[serde(default)]
+    pub lost_mass_max: Option<f64>,
+    /// Bound on the attention output error, in units of the largest value norm: 2 * `lost_mass_max`.
     pub output_error_bound: Option<f64>,
+}
+
+/// What `selective` fetches of one request, mean over steps (tokens); null in exact modes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Fetched {
+    /// Host tokens that take part in a step, kept in HBM until the next.
+    pub tokens_mean: Option<f64>,
+    /// Those of them that cross the link in the step; without a trace all of them, which is the most there can be.
+    pub fresh_mean: Option<f64>,
+    /// Contiguous runs of those.
+    pub fresh_runs_mean: Option<f64>,
+    /// Most host tokens that take part in any step.
+    pub tokens_max: Option<f64>,
 }
 
 /// By tier.

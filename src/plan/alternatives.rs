@@ -34,17 +34,21 @@ impl Base {
         };
         let none = Recordings::default();
         let case = Case::new(&at(&full, Occupancy::Lockstep), &none)?;
-        let staggered = Case::new(&at(&full, Occupancy::Staggered), &none)?.run_full()?;
+        let lockstep = Arc::new(case.run_full()?);
+        let staggered = match &full.lengths {
+            Some(_) => Arc::clone(&lockstep),
+            None => Arc::new(Case::new(&at(&full, Occupancy::Staggered), &none)?.run_full()?),
+        };
         Ok(Self {
-            lockstep: Arc::new(case.run_full()?),
-            staggered: Arc::new(staggered),
             case,
+            lockstep,
+            staggered,
         })
     }
 
     fn run(&self, occupancy: Occupancy) -> &Arc<Run> {
         match occupancy {
-            Occupancy::Lockstep => &self.lockstep,
+            Occupancy::Lockstep | Occupancy::Listed => &self.lockstep,
             Occupancy::Staggered => &self.staggered,
         }
     }
@@ -56,9 +60,13 @@ impl Base {
     }
 }
 
+/// The scenario under an occupancy; requests with their own lengths stay a list, which begins together.
 fn at(s: &Scenario, occupancy: Occupancy) -> Scenario {
     Scenario {
-        occupancy,
+        occupancy: match &s.lengths {
+            Some(_) => Occupancy::Listed,
+            None => occupancy,
+        },
         ..s.clone()
     }
 }
@@ -97,7 +105,7 @@ fn frame(s: &Scenario, base: &Base, alternatives: Vec<Alternative>) -> Row {
         gpus: s.deployment.gpus,
         hbm_capacity_bytes: in_hbm.memory.hbm_capacity_bytes,
         pool_tokens: pool,
-        needed_tokens: u64::from(s.batch) * s.tokens(),
+        needed_tokens: s.all_tokens(),
         holds_tokens_per_request: in_hbm.holds_tokens_per_request,
         shortfall_bytes: in_hbm.shortfall_bytes,
         free_t1_bytes: Some(Bytes::ceil((links * outcome::full_step(&base.lockstep)).min(1e18)).0),
@@ -133,7 +141,10 @@ fn alternative(way: &Way, traces: &Recordings, base: &Base) -> Result<Alternativ
     };
     let base = own.as_ref().unwrap_or(base);
     let lockstep = go(way, traces, base, Occupancy::Lockstep)?;
-    let staggered = go(way, traces, base, Occupancy::Staggered)?;
+    let staggered = match &way.scenario.lengths {
+        Some(_) => None,
+        None => Some(go(way, traces, base, Occupancy::Staggered)?),
+    };
     let (outcome, starts) = told(&lockstep);
     let remark = if outcome.fits {
         lockstep.remark
@@ -149,7 +160,7 @@ fn alternative(way: &Way, traces: &Recordings, base: &Base) -> Result<Alternativ
             Vec::new()
         },
         remark: remark.or_else(|| way.remark.map(String::from)),
-        staggered: staggered.run.as_ref().map(|run| turn(way, &staggered, run)),
+        staggered: staggered.and_then(|s| s.run.as_ref().map(|run| turn(way, &s, run))),
         outcome,
         starts,
     })
@@ -262,6 +273,10 @@ fn largest(case: &Case) -> u32 {
 fn rounds(case: &Case, most: u32) -> Result<Run> {
     let batch = case.scenario.batch;
     let of = |n: u32| -> Result<Run> { case.resized(n)?.run_paged(n) };
+    if case.scenario.lengths.is_some() {
+        // Rounds would differ: whoever is done makes room for the next.
+        return case.resized(batch)?.run_paged(most);
+    }
     let first = of(most)?;
     if case.scenario.occupancy == Occupancy::Staggered {
         return Ok(first);
@@ -324,7 +339,8 @@ fn threshold(
         &with(&at(&ways::tiering(s), Occupancy::Lockstep), |d| d.t1 = t1),
         &Recordings::default(),
     )?;
-    if !case.timelines[0].spills() {
+    // The shortcut is one timeline's.
+    if !case.timelines[0].spills() || s.lengths.is_some() {
         return Ok(None);
     }
     Ok(quick::crossing(1e9, 1e13, target, |x| {

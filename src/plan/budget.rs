@@ -4,16 +4,18 @@
 //! never exceeds the pool. It does not fall as the budget grows, so the largest budget that fits is found by bisection.
 //! Counts come from the lengths alone: no trace is read here.
 
+use std::sync::Arc;
+
 use crate::deploy::T1Mode;
 use crate::memory::{Held, Ledger};
 use crate::policy::PolicySpec;
 use crate::policy::four_tier::Hbm;
-use crate::replay;
 use crate::scenario::Scenario;
 use crate::service::Prepared;
-use crate::timeline::Timeline;
+use crate::timeline::{Fetch, Timeline};
 use crate::workload::Request;
 
+use super::placed;
 use super::run::{requests, with};
 
 /// The scenario and its policy with every budget in tokens. `staged` without a size gets the HBM that is left once T0 is
@@ -47,10 +49,12 @@ fn fit(s: &Scenario, spec: &PolicySpec) -> (Scenario, PolicySpec) {
     let whole = s.prompt.saturating_add(s.output);
     let requests = requests(s);
     let peak = |budget: u32| -> f64 {
-        replay::by_length(&(*spec).with_hbm_tokens(budget), s.prompt, s.output)
+        placed::by_counts(s, &(*spec).with_hbm_tokens(budget))
             .map_or(f64::INFINITY, |t| peak_bytes(&ledger, &t, &requests))
     };
-    let least = spec.least_hbm_tokens(s.prompt).min(whole);
+    // A budget is for every request: the one that protects least can go lowest.
+    let shortest = requests.iter().map(|r| r.prompt).min().unwrap_or(s.prompt);
+    let least = spec.least_hbm_tokens(shortest).min(whole);
     if peak(whole) <= ledger.pool() {
         return (s.clone(), (*spec).with_hbm_tokens(whole));
     }
@@ -68,10 +72,18 @@ fn fit(s: &Scenario, spec: &PolicySpec) -> (Scenario, PolicySpec) {
 }
 
 /// An upper bound of the HBM that KV and staging need over a run: every request at the end of its re-tier interval.
-pub(super) fn peak_bytes(ledger: &Ledger, timeline: &Timeline, requests: &[Request]) -> f64 {
-    let Some(first) = requests.first() else {
+/// Request i has timeline i mod their number.
+pub(super) fn peak_bytes(
+    ledger: &Ledger,
+    timelines: &[Arc<Timeline>],
+    requests: &[Request],
+) -> f64 {
+    let (Some(first), Some(timeline)) = (requests.first(), timelines.first()) else {
         return 0.0;
     };
+    if timelines.len() > 1 {
+        return listed_peak(ledger, timelines, requests);
+    }
     let together = requests.iter().all(|r| r == first);
     let ends = interval_ends(timeline);
     let mut moment = Moment::new(ledger, timeline);
@@ -99,6 +111,26 @@ pub(super) fn peak_bytes(ledger: &Ledger, timeline: &Timeline, requests: &[Reque
         .fold(0.0, f64::max)
 }
 
+/// Moments looked at of a batch whose requests have their own lengths.
+const MOMENTS: u32 = 256;
+
+/// The same for requests of different lengths that begin together: those not yet done at each of some moments, each
+/// as it will be at the end of the interval in which the next moment lies.
+fn listed_peak(ledger: &Ledger, timelines: &[Arc<Timeline>], requests: &[Request]) -> f64 {
+    let ends: Vec<Vec<End>> = timelines.iter().map(|t| interval_ends(t)).collect();
+    let longest = requests.iter().map(|r| r.output).max().unwrap_or(1);
+    let span = longest.div_ceil(MOMENTS).max(1);
+    let mut moment = Moment::new(ledger, &timelines[0]);
+    moment.spills = timelines.iter().any(|t| t.spills());
+    (0..longest)
+        .step_by(span as usize)
+        .map(|s| {
+            let live = requests.iter().enumerate().filter(|(_, r)| r.output > s);
+            moment.bytes(live.map(|(i, _)| (end_after(&ends[i % ends.len()], s, span), 1.0)))
+        })
+        .fold(0.0, f64::max)
+}
+
 /// The last step of an interval.
 #[derive(Clone, Copy)]
 struct End {
@@ -107,6 +139,8 @@ struct End {
     tokens: [f64; 4],
     /// Tokens that T0's pages have room for.
     room: f64,
+    /// Positions, destroyed ones included.
+    length: f64,
 }
 
 /// The end of each interval in which a step runs.
@@ -119,6 +153,7 @@ fn interval_ends(t: &Timeline) -> Vec<End> {
                 step,
                 tokens: t.tokens_at(step),
                 room: t.t0_room(i, step),
+                length: f64::from(t.prompt) + f64::from(step) + 1.0,
             }
         })
         .collect()
@@ -135,7 +170,6 @@ fn end_after(ends: &[End], step: u32, span: u32) -> End {
 /// One moment of a run after another, priced with the same buffers.
 struct Moment<'a> {
     ledger: &'a Ledger,
-    prompt: f64,
     spills: bool,
     held: Held,
 }
@@ -144,7 +178,6 @@ impl<'a> Moment<'a> {
     fn new(ledger: &'a Ledger, timeline: &Timeline) -> Self {
         Self {
             ledger,
-            prompt: f64::from(timeline.prompt),
             spills: timeline.spills(),
             held: Held {
                 windowed: vec![0.0; ledger.windowed.len()],
@@ -157,18 +190,22 @@ impl<'a> Moment<'a> {
     fn bytes(&mut self, parts: impl Iterator<Item = (End, f64)>) -> f64 {
         let held = &mut self.held;
         (held.sequences, held.tiers, held.room) = (0.0, [0.0; 3], 0.0);
+        held.fetch = Fetch::default();
         held.windowed.fill(0.0);
         for (end, n) in parts {
             held.sequences += n;
             if self.ledger.whole_pages {
                 held.room += n * end.room;
             }
+            if let Some(selection) = self.ledger.selection() {
+                let most = selection.most([end.tokens[1], end.tokens[2]]);
+                held.fetch.add(&most.times(n));
+            }
             for (sum, t) in held.tiers.iter_mut().zip(end.tokens) {
                 *sum += n * t;
             }
             for (sum, class) in held.windowed.iter_mut().zip(&self.ledger.windowed) {
-                let length = self.prompt + f64::from(end.step) + 1.0;
-                *sum += class.map_or(0.0, |(_, w)| n * length.min(f64::from(w)));
+                *sum += class.map_or(0.0, |(_, w)| n * end.length.min(f64::from(w)));
             }
         }
         self.ledger.instant(held, self.spills).total()

@@ -44,7 +44,7 @@ fn candidates(s: &Scenario) -> Vec<(String, Scenario)> {
             },
         ));
     }
-    if matches!(s.deployment.t1, T1Mode::Staged(_)) {
+    if matches!(s.deployment.t1, T1Mode::Staged(_) | T1Mode::Selective(_)) {
         out.push(("--t1 stream".into(), with(s, |d| d.t1 = T1Mode::Stream)));
     }
     if s.deployment.kv == KvFormat::Fp16 {
@@ -83,7 +83,7 @@ pub(super) fn divides(s: &Scenario, gpus: u32) -> bool {
 fn fits(s: &Scenario) -> Result<Option<String>> {
     let case = Case::new(s, &Recordings::default())?;
     let ledger = &case.ledger;
-    let need = peak_bytes(ledger, &case.timelines[0], &requests(s));
+    let need = peak_bytes(ledger, &case.timelines, &requests(s));
     let fixed = ledger.weights + ledger.activation + ledger.reserve;
     let peak = fixed + crate::units::Bytes::ceil(need);
     let words = format!(

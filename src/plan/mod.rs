@@ -13,6 +13,7 @@ mod changes;
 pub mod curve;
 pub mod figures;
 mod outcome;
+mod placed;
 mod quick;
 mod recordings;
 mod run;

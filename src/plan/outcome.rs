@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use crate::deploy::{Deployment, ScoreCost, T1Mode};
 use crate::engine::{Peak, Run};
+use crate::hardware::home::DDR;
 use crate::hardware::{Quantity, Value};
 use crate::metrics::{
-    Assumption, Engine, Memory, Moves, OUTCOME_SCHEMA, Outcome, Quality, StepParts, Throughput,
-    Tiers, TraceUse, Traffic,
+    Assumption, Engine, Fetched, Memory, Moves, OUTCOME_SCHEMA, Outcome, Quality, StepParts,
+    Throughput, Tiers, TraceUse, Traffic,
 };
 use crate::replay::Quality as Mass;
 use crate::scenario::Occupancy;
 use crate::stats;
-use crate::timeline::Timeline;
+use crate::timeline::{Fetch, Predict, Timeline};
 use crate::units::{Bytes, Ps};
 
 use super::run::{Case, Ran};
@@ -37,7 +39,7 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
         weights: d.weights.to_string(),
         kv: d.kv.to_string(),
         policy: case.spec.to_string(),
-        t1_mode: d.t1.word().into(),
+        t1_mode: t1_words(d),
         overlap: overlap_word(case).into(),
         occupancy: s.occupancy.word().into(),
         seed: s.seed,
@@ -62,6 +64,7 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
             Traffic::default()
         },
         quality: quality_of(case),
+        fetched: fetched(&case.timelines),
         tiers: tiers(case),
         moves: moves(&case.timelines),
         trace: trace_use(case),
@@ -85,6 +88,14 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
             steps: ran.run.steps.len() as u64,
         },
         memory,
+    }
+}
+
+/// The T1 mode, with what is fetched where that decides the answer.
+fn t1_words(d: &Deployment) -> String {
+    match d.t1 {
+        T1Mode::Selective(selection) => format!("selective:{selection}"),
+        other => other.word().into(),
     }
 }
 
@@ -207,8 +218,13 @@ fn traffic(run: &Run) -> Traffic {
         h2d_bytes: Bytes::ceil(run.sums.h2d_bytes).0,
         d2h_bytes: Bytes::ceil(run.sums.d2h_bytes).0,
         h2d_busy_share: run.sums.h2d_busy.secs() / wall,
-        exposed_transfer_share: (run.sums.exposed.secs() + run.sums.exposed_host.secs()) / wall,
+        exposed_transfer_share: (exposed(run) + run.sums.exposed_host.secs()) / wall,
     }
+}
+
+/// Seconds that the GPU waits for the link, inside attention or outside.
+fn exposed(run: &Run) -> f64 {
+    run.sums.exposed.secs() + run.sums.exposed_in_place.secs()
 }
 
 pub(super) fn parts(run: &Run) -> StepParts {
@@ -219,7 +235,7 @@ pub(super) fn parts(run: &Run) -> StepParts {
         other_s: run.sums.other_s / n,
         collective_s: run.sums.collective_s / n,
         gap_s: run.sums.gap.secs() / n,
-        exposed_transfer_s: run.sums.exposed.secs() / n,
+        exposed_transfer_s: exposed(run) / n,
         exposed_host_s: run.sums.exposed_host.secs() / n,
         retier_s: run.sums.retier.secs() / n,
         recompute_s: run.recompute.secs() / n,
@@ -231,6 +247,8 @@ fn bound_by(case: &Case, run: &Run) -> String {
     let p = parts(run);
     let link = if case.prepared.h2d_rate < case.scenario.deployment.hardware.link.h2d.get() {
         "host-ddr (shared by the links)"
+    } else if one_bottleneck(case) {
+        "link and host-ddr (one bottleneck: two channels)"
     } else {
         "link"
     };
@@ -246,6 +264,16 @@ fn bound_by(case: &Case, run: &Run) -> String {
     .into_iter()
     .max_by(|a, b| a.0.total_cmp(&b.0))
     .map_or_else(String::new, |(_, w)| w.to_string())
+}
+
+/// Whether the links take nearly all that two memory channels give (a desktop): neither is then the bottleneck alone.
+fn one_bottleneck(case: &Case) -> bool {
+    let d = &case.scenario.deployment;
+    let (host, links) = (
+        &d.hardware.host,
+        d.hardware.link.h2d.get() * f64::from(d.gpus),
+    );
+    d.home == DDR && host.channels.get() <= 2.0 && host.ddr_read.get() < 2.0 * links
 }
 
 /// What bounds attention on the host: its memory or its cores.
@@ -266,15 +294,47 @@ fn quality_of(case: &Case) -> Quality {
     let recorded = case.timelines.iter().all(|t| !t.mass.is_empty());
     let interval = over_traces(case, |t| Mass::of(t).destroyed.mean);
     let worst = |f: fn(&Mass) -> f64| recorded.then(|| each.iter().map(f).fold(0.0, f64::max));
+    let mean = |f: fn(&Mass) -> f64| recorded.then(|| each.iter().map(f).sum::<f64>() / n);
+    let selects = case.timelines.iter().any(|t| t.selection.is_some());
+    let picked = |x: Option<f64>| x.filter(|_| selects);
     Quality {
         destroyed_share: each.iter().map(|q| q.destroyed_share).sum::<f64>() / n,
-        destroyed_mass_mean: recorded
-            .then(|| each.iter().map(|q| q.destroyed.mean).sum::<f64>() / n),
+        destroyed_mass_mean: mean(|q| q.destroyed.mean),
         destroyed_mass_mean_low: interval.map(|i| i.low),
         destroyed_mass_mean_high: interval.map(|i| i.high),
         destroyed_mass_p99: worst(|q| q.destroyed.p99),
         destroyed_mass_max: worst(|q| q.destroyed.max),
+        residual_mass_mean: picked(mean(|q| q.residual.mean)),
+        residual_mass_p99: picked(worst(|q| q.residual.p99)),
+        residual_mass_max: picked(worst(|q| q.residual.max)),
+        lost_mass_mean: mean(|q| q.lost.mean),
+        lost_mass_p99: worst(|q| q.lost.p99),
+        lost_mass_max: worst(|q| q.lost.max),
         output_error_bound: worst(|q| q.error_bound_max),
+    }
+}
+
+/// What the steps of a request fetch, where only some host tokens take part.
+fn fetched(timelines: &[Arc<Timeline>]) -> Fetched {
+    let mut all = Fetch::default();
+    let (mut steps, mut most) = (0.0, 0.0f64);
+    for t in timelines {
+        for step in 0..t.steps {
+            let [_, t1, t2, _] = t.tokens_at(step);
+            let Some(fetch) = t.fetch_at(step, [t1, t2]) else {
+                return Fetched::default();
+            };
+            all.add(&fetch);
+            most = most.max(fetch.fetched[0] + fetch.fetched[1]);
+            steps += 1.0;
+        }
+    }
+    let mean = |n: f64| Some(n / f64::max(steps, 1.0));
+    Fetched {
+        tokens_mean: mean(all.fetched[0] + all.fetched[1]),
+        fresh_mean: mean(all.fresh[0] + all.fresh[1]),
+        fresh_runs_mean: mean(all.fresh_runs),
+        tokens_max: Some(most),
     }
 }
 
@@ -322,9 +382,11 @@ fn moves(timelines: &[std::sync::Arc<Timeline>]) -> Moves {
             .sum::<f64>()
             / n
     };
-    let retiers = timelines.first().map_or(0, |t| t.retiers);
+    let decided = timelines.iter().map(|t| f64::from(t.retiers)).sum::<f64>() / n.max(1.0);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a mean of u32
+    let retiers = decided.round() as u32;
     let (promoted, demoted) = (sum(|i| i.promoted), sum(|i| i.demoted));
-    let each = f64::from(retiers.max(1));
+    let each = decided.max(1.0);
     Moves {
         retiers,
         promoted_per_retier: promoted / each,
@@ -340,16 +402,15 @@ fn trace_use(case: &Case) -> TraceUse {
         return TraceUse::default();
     };
     let names: Vec<_> = case.traces.iter().map(|t| t.name().to_string()).collect();
-    let timeline = &case.timelines[0];
-    let past = timeline
-        .synthetic_from
-        .map_or(0, |s| timeline.steps - s.min(timeline.steps));
+    let past =
+        |t: &Arc<Timeline>| f64::from(t.synthetic_from.map_or(0, |s| t.steps - s.min(t.steps)));
+    let steps: f64 = case.timelines.iter().map(|t| f64::from(t.steps)).sum();
     TraceUse {
         name: Some(names.join(", ")),
         recorded_model: Some(first.header().model.clone()),
         n: u32::try_from(case.traces.len()).ok().filter(|n| *n > 1),
         rows: crate::trace::Rows::rows(first.as_ref()),
-        synthetic_share: f64::from(past) / f64::from(timeline.steps.max(1)),
+        synthetic_share: case.timelines.iter().map(past).sum::<f64>() / steps.max(1.0),
     }
 }
 
@@ -377,6 +438,21 @@ fn depends(case: &Case) -> Vec<String> {
                 "output_error_bound",
             ]
             .map(|k| format!("quality.{k}")),
+        );
+    }
+    if case.timelines.iter().any(|t| t.selection.is_some()) {
+        out.extend(
+            [
+                "fetched.fresh_mean",
+                "fetched.fresh_runs_mean",
+                "quality.residual_mass_mean",
+                "quality.residual_mass_p99",
+                "quality.residual_mass_max",
+                "quality.lost_mass_mean",
+                "quality.lost_mass_p99",
+                "quality.lost_mass_max",
+            ]
+            .map(String::from),
         );
     }
     if case.timelines.iter().any(|t| t.spills()) {
@@ -444,17 +520,7 @@ pub(super) fn assumptions(case: &Case) -> Vec<Assumption> {
         },
     ];
     if case.timelines.iter().any(|t| t.spills()) {
-        out.push(assumption("link.h2d", &hardware.link.h2d));
-        out.push(assumption("link.d2h", &hardware.link.d2h));
-        out.push(assumption("link.duplex", &hardware.link.duplex));
-        out.push(assumption("host.ddr_read", &hardware.host.ddr_read));
-        if d.t1 == crate::deploy::T1Mode::HostAttention {
-            out.push(assumption(
-                "host.attention_flops",
-                &hardware.host.attention_flops,
-            ));
-        }
-        out.push(assumption("host.pinned_limit", &hardware.host.pinned_limit));
+        out.extend(way_to_t1(d));
     }
     if let Some(i) = hardware.interconnect.as_ref().filter(|_| d.gpus > 1) {
         out.push(assumption(
@@ -464,6 +530,46 @@ pub(super) fn assumptions(case: &Case) -> Vec<Assumption> {
         out.push(assumption("interconnect.bandwidth", &i.bandwidth));
     }
     out
+}
+
+/// The numbers of the way to T1 and of the place where it lies.
+fn way_to_t1(d: &Deployment) -> Vec<Assumption> {
+    let (link, host) = (&d.hardware.link, &d.hardware.host);
+    let mut out = vec![
+        assumption("link.h2d", &link.h2d),
+        assumption("link.d2h", &link.d2h),
+        assumption("link.duplex", &link.duplex),
+    ];
+    if d.t1 == T1Mode::Direct {
+        out.push(assumption("link.in_place", &link.in_place_share()));
+    }
+    if host.ddr_read.get().is_finite() {
+        out.push(assumption("host.ddr_read", &host.ddr_read));
+    }
+    if d.t1 == T1Mode::HostAttention {
+        out.push(assumption("host.attention_flops", &host.attention_flops));
+    }
+    out.push(assumption("host.pinned_limit", &host.pinned_limit));
+    if d.home != DDR {
+        for a in &mut out {
+            a.name = home_key(&d.home, &a.name);
+        }
+    }
+    out
+}
+
+/// The name of a number in the home's own table.
+fn home_key(home: &str, key: &str) -> String {
+    let own = match key {
+        "link.h2d" => "read",
+        "link.d2h" => "write",
+        "link.duplex" => "duplex",
+        "link.in_place" => "in_place",
+        "host.ddr_read" => "shared",
+        "host.pinned_limit" => "capacity",
+        other => return other.into(),
+    };
+    format!("homes.{home}.{own}")
 }
 
 /// What freeing whole pages only does to T0, where nothing is packed.
@@ -478,6 +584,55 @@ fn whole_pages_note(case: &Case) -> String {
         format!("{why}; past the recorded rows the pages are extrapolated")
     }
 }
+
+/// Remarks on how and where T1 takes part.
+fn of_mode(case: &Case) -> Vec<String> {
+    let d = &case.scenario.deployment;
+    let mut out = Vec::new();
+    let spills = case.timelines.iter().any(|t| t.spills());
+    if d.score_cost != ScoreCost::Fused && !case.scored.scores {
+        out.push(
+            "nothing here looks at the weights of attention: --score-cost has no effect".into(),
+        );
+    }
+    if !spills {
+        return out;
+    }
+    if let T1Mode::Selective(selection) = d.t1 {
+        out.push(NOT_EXACT.into());
+        if selection.predict == Predict::LastRow {
+            out.push("predict=last-row is optimistic: it ranks by weights that a real run does not have of tokens it did not fetch".into());
+        }
+        if case.traces.is_empty() {
+            out.push("without a trace everything fetched counts as fetched anew, in single tokens: the most there can be".into());
+        }
+    }
+    if d.t1 == T1Mode::Direct && !d.hardware.link.coherent {
+        out.push(format!(
+            "direct reads over {} at {} of its copy rate, which is assumed: no attention kernel was measured there",
+            d.hardware.link.name,
+            d.hardware.link.in_place_share().show()
+        ));
+    }
+    if one_bottleneck(case) {
+        out.push(format!(
+            "two memory channels read {}, the link {}: one bottleneck, what one takes the other lacks",
+            d.hardware.host.ddr_read.show(),
+            d.hardware.link.h2d.show()
+        ));
+    }
+    if d.home != DDR {
+        out.push(format!(
+            "T1 lives in {}, whose own work is not counted; it is no host memory",
+            d.hardware.host.name
+        ));
+    }
+    out
+}
+
+/// What a mode that fetches a part of T1 must always say.
+const NOT_EXACT: &str = "selective is not exact: a step attends only to the host tokens it fetches; residual mass is first-order \
+and teacher-forced, not accuracy, and does not rank it against modes that attend to all";
 
 /// Remarks that qualify the answer.
 fn notes(case: &Case, memory: &Memory) -> Vec<String> {
@@ -500,6 +655,7 @@ fn notes(case: &Case, memory: &Memory) -> Vec<String> {
     if case.timelines.iter().any(|t| t.spills()) {
         out.push("part of the KV of running requests lies in host memory: no released engine attends to it there".into());
     }
+    out.extend(of_mode(case));
     if case.ledger.whole_pages && case.timelines.iter().any(|t| t.spills()) {
         out.push(whole_pages_note(case));
     }

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::policy::PolicySpec;
 use crate::replay;
 use crate::scenario::TraceRef;
-use crate::timeline::Timeline;
+use crate::timeline::{Selection, Timeline};
 use crate::trace::{self, TraceReader};
 
 /// One timeline a recording, or a single one from lengths.
@@ -33,6 +33,8 @@ pub struct Recordings {
 pub struct Placement {
     /// The policy at its resolved budget.
     pub spec: PolicySpec,
+    /// What each step fetches, where only some host tokens take part.
+    pub selection: Option<Selection>,
     /// Prompt tokens.
     pub prompt: u32,
     /// Output tokens.
@@ -67,18 +69,21 @@ impl Recordings {
         &self.readers
     }
 
-    /// The placement by `spec` of `prompt` and `output` tokens under each recording.
+    /// The placement by `spec` of `prompt` and `output` tokens under each recording, where only what `selection` fetches
+    /// takes part if there is one.
     ///
     /// # Errors
-    /// As [`replay::extended`].
+    /// As [`replay::extended`] and [`replay::selected`].
     pub(super) fn timelines(
         &self,
         spec: &PolicySpec,
+        selection: Option<Selection>,
         prompt: u32,
         output: u32,
     ) -> Result<Timelines> {
         let key = Placement {
             spec: *spec,
+            selection,
             prompt,
             output,
         };
@@ -111,7 +116,9 @@ impl Recordings {
         }
         let mut fresh: Vec<Placement> = Vec::new();
         for placement in wanted {
-            if !fresh.contains(placement) && self.recall(placement).is_none() {
+            // Who selects attends to rows of its own: nothing to share.
+            let alone = placement.selection.is_some() || fresh.contains(placement);
+            if !alone && self.recall(placement).is_none() {
                 fresh.push(*placement);
             }
         }
@@ -161,16 +168,11 @@ impl Recordings {
     }
 
     fn replay(&self, key: &Placement) -> Result<Timelines> {
-        let Placement {
-            spec,
-            prompt,
-            output,
-        } = key;
         let replayed = match self.readers.as_slice() {
-            [] => vec![Arc::new(replay::by_length(spec, *prompt, *output)?)],
+            [] => vec![Arc::new(key.counted()?)],
             some => some
                 .iter()
-                .map(|t| replay::extended(t.as_ref(), spec, *prompt, *output).map(Arc::new))
+                .map(|t| key.replayed(t.as_ref()).map(Arc::new))
                 .collect::<Result<_>>()?,
         };
         Ok(key.finish(replayed))
@@ -188,5 +190,21 @@ impl Placement {
             })
         };
         timelines.into_iter().map(finished).collect()
+    }
+
+    fn replayed(&self, rows: &TraceReader) -> Result<Timeline> {
+        let (spec, prompt, output) = (&self.spec, self.prompt, self.output);
+        match self.selection {
+            None => replay::extended(rows, spec, prompt, output),
+            Some(selection) => replay::selected(rows, spec, selection, (prompt, output)),
+        }
+    }
+
+    fn counted(&self) -> Result<Timeline> {
+        let (spec, prompt, output) = (&self.spec, self.prompt, self.output);
+        match self.selection {
+            None => replay::by_length(spec, prompt, output),
+            Some(selection) => replay::selected_by_length(spec, selection, (prompt, output)),
+        }
     }
 }

@@ -21,7 +21,7 @@ use crate::trace::TraceReader;
 use crate::workload::{self, Request};
 
 use super::recordings::{Placement, Recordings};
-use super::{budget, changes, outcome};
+use super::{budget, changes, outcome, placed};
 
 /// A scenario made ready: laws, ledger, budget, traces.
 pub(super) struct Case {
@@ -29,11 +29,13 @@ pub(super) struct Case {
     pub scenario: Scenario,
     /// Laws.
     pub prepared: Prepared,
+    /// The same with what the policy pays for the weights of attention; equal where it looks at none, or moves nothing.
+    pub scored: Prepared,
     /// Memory prices.
     pub ledger: Ledger,
     /// Policy at its resolved budget.
     pub spec: PolicySpec,
-    /// One timeline a trace (or a single one from lengths).
+    /// One timeline a trace (or a single one from lengths); one a request where each has its own lengths.
     pub timelines: Vec<Arc<Timeline>>,
     /// Recordings behind them.
     pub traces: Vec<Arc<TraceReader>>,
@@ -101,7 +103,7 @@ fn answer(
     traces: &Recordings,
     watcher: Option<&mut dyn Observer>,
 ) -> Result<Outcome> {
-    check_size(scenario, scenario.occupancy == Occupancy::Staggered)?;
+    check_size(scenario, scenario.occupancy != Occupancy::Lockstep)?;
     let case = Case::new(scenario, traces)?;
     let full = Arc::new(case.run_full()?);
     let run = Arc::new(case.run_watched(watcher)?);
@@ -127,6 +129,7 @@ pub fn placement(scenario: &Scenario) -> Result<Placement> {
     let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
     Ok(Placement {
         spec,
+        selection: scenario.deployment.t1.selection(),
         prompt: scenario.prompt,
         output: scenario.output,
     })
@@ -152,7 +155,7 @@ pub struct Measure {
 /// # Errors
 /// As [`simulate`].
 pub fn measure(scenario: &Scenario, traces: &Recordings) -> Result<Measure> {
-    check_size(scenario, scenario.occupancy == Occupancy::Staggered)?;
+    check_size(scenario, scenario.occupancy != Occupancy::Lockstep)?;
     let case = Case::new(scenario, traces)?;
     let run = case.run()?;
     let ledger = &case.ledger;
@@ -186,6 +189,12 @@ pub fn decisions(scenario: &Scenario) -> Result<(Decisions, serde_json::Value)> 
         ))
         .help("name one with --trace"));
     };
+    if scenario.deployment.t1.selection().is_some() {
+        return Err(Error::usage(
+            "decisions are those of a run that attends to all host tokens; selective attends to some",
+        )
+        .help("leave --t1 selective out"));
+    }
     if scenario.prompt != trace.prompt() {
         return Err(Error::usage(format!(
             "decisions are of the recording's own prompt, {} tokens, not of {}",
@@ -217,8 +226,9 @@ impl Case {
         let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
         let prepared = Prepared::new(&scenario.deployment);
         let ledger = Ledger::new(&prepared);
-        let timelines = traces.timelines(&spec, scenario.prompt, scenario.output)?;
+        let timelines = placed::by_policy(&scenario, &spec, traces)?;
         Ok(Self {
+            scored: scored(&prepared, &spec, &timelines),
             scenario,
             prepared,
             ledger,
@@ -226,6 +236,13 @@ impl Case {
             timelines,
             traces: traces.readers().to_vec(),
         })
+    }
+
+    /// The same with other placements.
+    pub(super) fn placed(mut self, spec: PolicySpec, timelines: Vec<Arc<Timeline>>) -> Self {
+        self.scored = scored(&self.prepared, &spec, &timelines);
+        (self.spec, self.timelines) = (spec, timelines);
+        self
     }
 
     /// Runs it as asked.
@@ -238,7 +255,7 @@ impl Case {
 
     fn run_watched(&self, watcher: Option<&mut dyn Observer>) -> Result<Run> {
         self.engine(
-            &self.prepared,
+            &self.scored,
             &self.ledger,
             &self.timelines,
             (self.scenario.batch, false),
@@ -269,11 +286,11 @@ impl Case {
     /// Infeasible, if not even one request fits.
     pub(super) fn run_paged(&self, max_running: u32) -> Result<Run> {
         self.check_turns(max_running)?;
-        let full = full_timeline(&self.scenario)?;
+        let full = placed::in_hbm(&self.scenario)?;
         self.engine(
             &self.prepared,
             &self.ledger,
-            &[full],
+            &full,
             (max_running, true),
             None,
         )
@@ -299,11 +316,11 @@ impl Case {
     /// # Errors
     /// Internal, if a law is broken under `audit`.
     pub(super) fn run_full(&self) -> Result<Run> {
-        let full = full_timeline(&self.scenario)?;
+        let full = placed::in_hbm(&self.scenario)?;
         self.engine(
             &self.prepared,
             &self.ledger,
-            &[full],
+            &full,
             (self.scenario.batch, false),
             None,
         )
@@ -351,20 +368,26 @@ impl Case {
     }
 }
 
+/// The laws with what the policy pays for the weights of attention, if it looks at them and does anything.
+fn scored(prepared: &Prepared, spec: &PolicySpec, timelines: &[Arc<Timeline>]) -> Prepared {
+    let acts = timelines.iter().any(|t| t.spills() || t.destroys());
+    if acts && spec.looks_at_weights() {
+        prepared.clone().with_scores()
+    } else {
+        prepared.clone()
+    }
+}
+
 /// The requests of a scenario.
 pub(super) fn requests(s: &Scenario) -> Vec<Request> {
     match s.occupancy {
         Occupancy::Lockstep => workload::lockstep(s.batch, s.prompt, s.output),
         Occupancy::Staggered => workload::staggered(s.batch, s.prompt, s.output, s.seed),
+        Occupancy::Listed => match &s.lengths {
+            Some(lengths) => workload::listed(s.batch, lengths),
+            None => workload::lockstep(s.batch, s.prompt, s.output),
+        },
     }
-}
-
-fn full_timeline(s: &Scenario) -> Result<Arc<Timeline>> {
-    Ok(Arc::new(replay::by_length(
-        &policy::parse("full")?,
-        s.prompt,
-        s.output,
-    )?))
 }
 
 /// Whether a deployment cannot start at all, and why.

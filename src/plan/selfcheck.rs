@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::placed;
 use super::recordings::Recordings;
 use super::run::{Case, simulate, with};
 use crate::deploy::T1Mode;
@@ -149,7 +150,7 @@ impl Asked<'_> {
 
     fn static_batch(&self) -> std::result::Result<(), String> {
         match self.scenario.occupancy {
-            Occupancy::Lockstep => Ok(()),
+            Occupancy::Lockstep | Occupancy::Listed => Ok(()),
             Occupancy::Staggered => Err("said of a static batch: requests here come and go".into()),
         }
     }
@@ -260,10 +261,8 @@ impl Asked<'_> {
     /// The case at another budget.
     fn at(&self, spec: PolicySpec) -> Result<Case> {
         let s = &self.case.scenario;
-        let mut case = self.again(s)?;
-        case.timelines = self.traces.timelines(&spec, s.prompt, s.output)?;
-        case.spec = spec;
-        Ok(case)
+        let timelines = placed::by_policy(s, &spec, self.traces)?;
+        Ok(self.again(s)?.placed(spec, timelines))
     }
 
     fn no_t1(&self) -> Result<Found> {

@@ -8,14 +8,14 @@ use crate::units::{Bytes, text};
 /// A lead below this ratio lies within the expected error even where everything stays in HBM.
 const CLOSE: f64 = 1.15;
 
-/// The T1 modes.
-pub(super) const TIERED: [&str; 3] = ["stream", "staged", "host-attention"];
+/// The exact T1 modes.
+pub(super) const TIERED: [&str; 4] = ["stream", "staged", "direct", "host-attention"];
 
 /// Alternatives that keep the model, its formats and the hardware.
 const SAME_FORMAT: [&str; 3] = ["all-in-hbm", "engine", "smaller-batch"];
 
-/// Alternatives that change the model or the purchase: shown, never called best.
-const OTHER_QUESTION: [&str; 2] = ["int4-weights", "twice-the-gpus"];
+/// Alternatives that change the model, the purchase or the answers: shown, never called best.
+const OTHER_QUESTION: [&str; 3] = ["int4-weights", "twice-the-gpus", "selective"];
 
 fn speed(a: &Alternative) -> f64 {
     if a.starts {

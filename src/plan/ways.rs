@@ -96,33 +96,52 @@ pub(super) fn all(s: &Scenario) -> Vec<Way> {
     out
 }
 
-/// The T1 modes.
+/// The T1 modes: reading in place where the link is made for it or it was asked for, fetching a part only if asked for.
 fn tiered(s: &Scenario) -> Vec<Way> {
     let spilling = tiering(s);
-    [
-        (
-            "stream",
-            T1Mode::Stream,
-            "no engine runs it; transformers' OffloadedCache is the case T0 = 0",
-        ),
-        (
-            "staged",
-            T1Mode::Staged(None),
-            "no engine runs it; a buffer in HBM is HBM not saved",
-        ),
-        (
-            "host-attention",
-            T1Mode::HostAttention,
-            "no engine runs it; llama.cpp --no-kv-offload is the case T0 = 0",
-        ),
-    ]
-    .map(|(name, t1, remark)| Way {
-        name,
+    let (asked, hardware) = (s.deployment.t1, &s.deployment.hardware);
+    let home = hardware.homes.get(&s.deployment.home);
+    let way = |t1: T1Mode, remark| Way {
+        name: t1.word(),
         scenario: with(&spilling, |d| d.t1 = t1),
         how: How::Static,
         remark: Some(remark),
-    })
-    .to_vec()
+    };
+    let mut out = vec![
+        way(
+            T1Mode::Stream,
+            "no engine runs it; transformers' OffloadedCache is the case T0 = 0",
+        ),
+        way(
+            T1Mode::Staged(None),
+            "no engine runs it; a buffer in HBM is HBM not saved",
+        ),
+    ];
+    if hardware.link.coherent || asked == T1Mode::Direct {
+        out.push(way(
+            T1Mode::Direct,
+            "no engine runs it; the attention kernel reads host memory in place",
+        ));
+    }
+    if home.is_none_or(|h| h.by_host) {
+        out.push(way(
+            T1Mode::HostAttention,
+            "no engine runs it; llama.cpp --no-kv-offload is the case T0 = 0",
+        ));
+    }
+    if matches!(asked, T1Mode::Selective(_)) {
+        out.push(way(
+            asked,
+            "not exact: attends only to the host tokens it fetches; never ranked with the others",
+        ));
+    }
+    for way in &mut out {
+        // Halves are for attention on the host alone.
+        if way.scenario.deployment.t1 != T1Mode::HostAttention {
+            way.scenario.deployment.split = 1;
+        }
+    }
+    out
 }
 
 /// The scenario with a policy that moves tokens: `four-tier:hbm=fit` where the asked one keeps everything.
@@ -153,6 +172,7 @@ pub(super) fn label(way: &Way, out: &Outcome) -> String {
         "int4-weights" => format!("int4 weights{preempts}"),
         "twice-the-gpus" => format!("{} GPUs{preempts}", out.gpus),
         "host-attention" => "host attention".into(),
+        "direct" => "reading in place".into(),
         other => other.into(),
     }
 }

@@ -275,6 +275,16 @@ impl PolicySpec {
         }
     }
 
+    /// Whether it looks at the weights of attention in every step, as a kernel would have to hand them out: not `snap-kv`,
+    /// which looks at the prompt's, nor `r-kv`, which works from keys and its last queries when it acts.
+    pub fn looks_at_weights(&self) -> bool {
+        let needs = self.card().needs;
+        match self.kind {
+            Kind::SnapKv(_) | Kind::SnapKvMean(_) | Kind::RKv(_) | Kind::RKvImportance(_) => false,
+            _ => needs.mean || needs.layers || needs.prompt_queries.is_some(),
+        }
+    }
+
     /// Steps between decisions; `None` if it decides at every step or never.
     pub fn interval(&self) -> Option<u32> {
         match self.kind {

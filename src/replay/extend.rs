@@ -166,7 +166,7 @@ fn check(rows: &dyn Rows, spec: &PolicySpec, prompt: u32, output: u32) -> Result
 }
 
 /// The policy with its T0 budget less the prompt tokens that the trace does not have (or more those it has besides).
-fn on_recorded_prompt(spec: &PolicySpec, prompt: u32, recorded: u32) -> PolicySpec {
+pub(super) fn on_recorded_prompt(spec: &PolicySpec, prompt: u32, recorded: u32) -> PolicySpec {
     match spec.hbm() {
         Some(Hbm::Tokens(n)) => spec.with_hbm_tokens((n + recorded).saturating_sub(prompt)),
         _ => spec.with_unseen_prompt(i64::from(prompt) - i64::from(recorded)),

@@ -21,6 +21,7 @@ mod outlook;
 mod pass;
 mod placement;
 pub mod quality;
+mod selective;
 mod sequence;
 mod shape;
 mod tail;
@@ -30,6 +31,7 @@ pub use extend::{extended, extended_together};
 pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;
+pub use selective::{selected, selected_by_length};
 
 use crate::error::Result;
 use crate::policy::{Policy, PolicySpec};

@@ -5,6 +5,9 @@
 //! `2 * eps * max|v|`. The bound printed in the paper (twice the destroyed weights times their own values) is false for
 //! a renormalised output: two tokens of weight 1/2, destroyed value 0, kept value 1, bound 0, error 1/2.
 //!
+//! Under `selective` the mass on host tokens that were not fetched is left out in the same way (for that step only), so it
+//! counts into what is lost, and into the bound.
+//!
 //! First-order and teacher-forced: hidden states do not drift here. It compares settings of one policy family; it does
 //! **not** rank families (on real models `streaming-llm` loses several times the mass of four-tier and diverges less).
 
@@ -31,6 +34,10 @@ pub struct Quality {
     pub destroyed: Spread,
     /// Mass on degraded tokens, wherever they live.
     pub degraded: Spread,
+    /// Mass on host tokens that were not fetched (`selective`).
+    pub residual: Spread,
+    /// Both: mass on what takes no part in attention.
+    pub lost: Spread,
     /// Mean of the error bound `2 * eps`, in units of the greatest value norm.
     pub error_bound_mean: f64,
     /// The error bound in the worst step, in the same units.
@@ -41,18 +48,23 @@ impl Quality {
     /// Of a timeline with mass; all masses are 0 for one from lengths alone.
     pub fn of(timeline: &Timeline) -> Self {
         let destroyed = Spread::of(timeline.mass.iter().map(|m| share(m[3], m)));
+        let residual = |i: usize| timeline.selective.get(i).map_or(0.0, |f| f.residual_mass);
+        let rows = || timeline.mass.iter().enumerate();
+        let lost = Spread::of(rows().map(|(i, m)| share(m[3] + residual(i), m)));
         let degraded = timeline.degraded.iter().zip(&timeline.mass);
         Self {
             destroyed_share: timeline.tokens_end()[3] / f64::from(timeline.steps.max(1)),
             destroyed,
             degraded: Spread::of(degraded.map(|(d, m)| share(*d, m))),
-            error_bound_mean: error_bound(destroyed.mean),
-            error_bound_max: error_bound(destroyed.max),
+            residual: Spread::of(rows().map(|(i, m)| share(residual(i), m))),
+            lost,
+            error_bound_mean: error_bound(lost.mean),
+            error_bound_max: error_bound(lost.max),
         }
     }
 }
 
-/// Bound of the output error in units of the greatest value norm, for destroyed mass `eps` of a row that sums to 1.
+/// Bound of the output error in units of the greatest value norm, for lost mass `eps` of a row that sums to 1.
 pub fn error_bound(eps: f64) -> f64 {
     2.0 * eps
 }

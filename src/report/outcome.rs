@@ -1,6 +1,6 @@
 //! One deployment as a page: what was asked, whether it fits, memory, speed, traffic, tiers, quality, assumptions.
 
-use crate::metrics::{Assumption, Outcome, TierUse};
+use crate::metrics::{Assumption, Fetched, Outcome, TierUse};
 
 use super::cells::{
     NONE, card, count, figure, gib, in_full, maybe_percent, percent, rate, signed_gib, size,
@@ -253,6 +253,10 @@ fn quality(page: &mut Page, o: &Outcome) {
 pub(super) fn sentences(o: &Outcome) -> Vec<String> {
     let q = &o.quality;
     let mut items = Vec::new();
+    let selects = o.fetched.tokens_mean.is_some();
+    if selects {
+        items.extend(left_out(o, &o.fetched));
+    }
     if q.destroyed_share > 0.0 {
         items.push(format!(
             "{} of the generated tokens are destroyed by the end.",
@@ -264,12 +268,10 @@ pub(super) fn sentences(o: &Outcome) -> Vec<String> {
             maybe_percent(q.destroyed_mass_p99),
             maybe_percent(q.destroyed_mass_max),
         ));
-        if let Some(bound) = q.output_error_bound {
-            items.push(format!(
-                "Error of an attention output: at most {} times the largest value norm.",
-                figure(Some(bound))
-            ));
-        }
+        items.extend(bound(o));
+        items.push("A proxy for settings of one policy family; it is not accuracy and does not rank families.".into());
+    } else if selects {
+        items.extend(bound(o));
         items.push("A proxy for settings of one policy family; it is not accuracy and does not rank families.".into());
     } else if o.tiers.t2.tokens_end > 0.0 {
         items.push(
@@ -282,6 +284,35 @@ pub(super) fn sentences(o: &Outcome) -> Vec<String> {
     }
     items.extend(trace(o));
     items
+}
+
+/// What `selective` leaves out.
+fn left_out(o: &Outcome, f: &Fetched) -> Vec<String> {
+    let q = &o.quality;
+    let mut items = vec![format!(
+        "Not exact: of the host tokens {} take part in a step (mean), {} of them newly fetched; the rest is left out of it.",
+        figure(f.tokens_mean),
+        figure(f.fresh_mean),
+    )];
+    items.push(match q.residual_mass_mean {
+        Some(_) => format!(
+            "Attention the full cache would give what is left out: {} mean, {} p99, {} worst step.",
+            maybe_percent(q.residual_mass_mean),
+            maybe_percent(q.residual_mass_p99),
+            maybe_percent(q.residual_mass_max),
+        ),
+        None => "What that costs in attention is not known without a trace.".into(),
+    });
+    items
+}
+
+/// The bound on the error of an attention output.
+fn bound(o: &Outcome) -> Option<String> {
+    let bound = o.quality.output_error_bound?;
+    Some(format!(
+        "Error of an attention output: at most {} times the largest value norm.",
+        figure(Some(bound))
+    ))
 }
 
 fn trace(o: &Outcome) -> Option<String> {

@@ -166,8 +166,12 @@ fn pays(page: &mut Page, plan: &Plan) {
 fn quality(page: &mut Page, plan: &Plan) {
     page.title("Quality");
     let mut items: Vec<String> = Vec::new();
-    let spills =
-        |a: &&Alternative| matches!(a.name.as_str(), "stream" | "staged" | "host-attention");
+    let spills = |a: &&Alternative| {
+        matches!(
+            a.name.as_str(),
+            "stream" | "staged" | "direct" | "host-attention" | "selective"
+        )
+    };
     let alternatives = plan.rows.iter().flat_map(|r| &r.alternatives);
     for alternative in alternatives.filter(spills) {
         for sentence in sentences(&alternative.outcome) {

@@ -194,7 +194,9 @@ fn title(name: &str) -> &str {
         "twice-the-gpus" => "twice the GPUs",
         "stream" => "spill, streamed",
         "staged" => "spill, staged",
+        "direct" => "spill, read in place",
         "host-attention" => "spill, host attention",
+        "selective" => "spill, selective (not exact)",
         other => other,
     }
 }

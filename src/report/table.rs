@@ -123,6 +123,8 @@ fn render_grid(grid: &Grid) -> String {
                 )));
             }
         } else {
+            // Figures stay in one piece; what is left goes to the texts.
+            column.set_constraint(ColumnConstraint::ContentWidth);
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

@@ -14,6 +14,7 @@ use super::settings::Settings;
 pub(super) fn check(settings: &Settings) -> Result<()> {
     split(settings)?;
     depth(settings)?;
+    lengths(settings)?;
     staging(settings)
 }
 
@@ -35,15 +36,63 @@ fn split(settings: &Settings) -> Result<()> {
                 .help("add --t1 host-attention, or leave --split out"),
         );
     }
-    match given.text().as_str() {
-        "1" => Ok(()),
-        "2" => Err(settings
-            .wrong(
-                "split",
-                "two half batches in turn (`2`) are not available yet",
+    let two = given.text() != "1";
+    if two && value(settings, "overlap") == "serial" {
+        return Err(clash(
+            settings,
+            "split",
+            "overlap serial waits for the host before anything else runs",
+        )
+        .help("use --overlap layer, or leave --split out"));
+    }
+    if two && value(settings, "fidelity") == "layer" {
+        return Err(clash(
+            settings,
+            "split",
+            "fidelity layer follows one batch through its layers, not two halves in turn",
+        )
+        .help("use --fidelity step, or leave --split out"));
+    }
+    if two && value(settings, "batch") == "1" {
+        return Err(clash(settings, "split", "a batch of one has no halves")
+            .help("ask for --batch 2 or more, or leave --split out"));
+    }
+    Ok(())
+}
+
+/// The file that `occupancy` names, if it is no word.
+pub(super) fn length_file(settings: &Settings) -> Option<String> {
+    let how = value(settings, "occupancy");
+    (!matches!(how.as_str(), "lockstep" | "staggered")).then_some(how)
+}
+
+/// A file of lengths says what `prompt` and `output` would.
+fn lengths(settings: &Settings) -> Result<()> {
+    let Some(how) = length_file(settings) else {
+        return Ok(());
+    };
+    for name in ["prompt", "output"] {
+        if settings.asked(name).is_some() {
+            return Err(clash(
+                settings,
+                name,
+                &format!("occupancy `{how}` gives each request its own lengths"),
             )
-            .help("--split 1 is what is simulated now")),
-        other => Err(settings.wrong("split", format!("`{other}` is out of range: it takes 1"))),
+            .help(format!("leave --{name} out, or use --occupancy lockstep")));
+        }
+    }
+    Ok(())
+}
+
+/// Modes that stage no layers of T1, and why.
+pub(super) fn stages_nothing(t1: &str) -> Option<&'static str> {
+    match t1.split(':').next() {
+        Some("host-attention") => Some("host-attention stages no layers"),
+        Some("direct") => Some("direct reads T1 where it lies and stages no layers"),
+        Some("selective") => {
+            Some("selective keeps the fetched tokens of every layer, not a few layers")
+        }
+        _ => None,
     }
 }
 
@@ -51,9 +100,8 @@ fn depth(settings: &Settings) -> Result<()> {
     let Some(depth) = settings.asked("depth").map(super::settings::Given::text) else {
         return Ok(());
     };
-    if value(settings, "t1") == "host-attention" {
-        return Err(clash(settings, "depth", "host-attention stages no layers")
-            .help("leave --depth out, or use --t1 stream"));
+    if let Some(why) = stages_nothing(&value(settings, "t1")) {
+        return Err(clash(settings, "depth", why).help("leave --depth out, or use --t1 stream"));
     }
     if value(settings, "overlap") == "serial" && depth != "1" && depth != "0" {
         return Err(clash(
@@ -69,8 +117,10 @@ fn depth(settings: &Settings) -> Result<()> {
 fn staging(settings: &Settings) -> Result<()> {
     let policy = value(settings, "policy");
     let full = policy == "full" || policy.starts_with("full:");
-    for name in ["write-back", "compact", "layout", "depth"] {
-        if full && settings.asked(name).is_some() {
+    for name in ["write-back", "compact", "layout", "depth", "home"] {
+        // Host memory is where nothing lies, too.
+        let ddr = name == "home" && value(settings, name) == "ddr";
+        if full && !ddr && settings.asked(name).is_some() {
             return Err(clash(
                 settings,
                 name,

@@ -2,7 +2,7 @@
 //!
 //! Read as a table with spans, key by key against the table of settings, so that an unknown key and a value that makes
 //! no sense both point at their own line. Unknown keys are refused, never skipped: a misspelt `batch` that is ignored
-//! is an answer to another question. A relative `trace` is taken from the folder of the scenario file.
+//! is an answer to another question. A relative `trace` or file of lengths is taken from the folder of the scenario file.
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -19,6 +19,9 @@ use super::settings::{Origin, Settings, Source};
 
 /// Largest scenario file that is read (bytes).
 const MAX_BYTES: u64 = 1 << 20;
+
+/// What `occupancy` may be instead of a path.
+const WORDS: [&str; 2] = ["lockstep", "staggered"];
 
 /// Scenarios in the binary, by name.
 pub const EMBEDDED: &[(&str, &str)] = &[
@@ -65,7 +68,8 @@ pub fn lay(source: &Arc<Source>, settings: &mut Settings) -> Result<()> {
             return Err(unknown(source, name, key.span()));
         }
         let mut texts = texts(source, name, value)?;
-        if name == "trace" {
+        let lengths = name == "occupancy" && !texts.iter().any(|t| WORDS.contains(&t.as_str()));
+        if name == "trace" || lengths {
             texts = texts.iter().map(|t| beside(&source.name, t)).collect();
         }
         let origin = Origin::File {

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::deploy::Deployment;
 use crate::hardware::Hardware;
+use crate::workload::Lengths;
 
 pub use keys::Verb;
 pub use settings::Settings;
@@ -45,6 +46,8 @@ pub struct Scenario {
     pub policy: String,
     /// Whether all requests are at the same length at once.
     pub occupancy: Occupancy,
+    /// Lengths of each request where they differ (`occupancy` is then `Listed`): `prompt` and `output` are the largest.
+    pub lengths: Option<Arc<Lengths>>,
     /// Whether the requests re-tier in the same step.
     pub phase: Phase,
     /// Recorded attention behind mass and moves.
@@ -64,6 +67,32 @@ impl Scenario {
     pub fn tokens(&self) -> u64 {
         u64::from(self.prompt) + u64::from(self.output)
     }
+
+    /// The files it is answered from: recordings and lengths.
+    pub fn reads(&self) -> TraceRef {
+        let mut paths = match &self.trace {
+            TraceRef::Paths(paths) => paths.clone(),
+            TraceRef::None | TraceRef::Embedded => Vec::new(),
+        };
+        paths.extend(self.lengths.iter().map(|l| l.file().to_path_buf()));
+        TraceRef::Paths(paths)
+    }
+
+    /// Prompt and output of request `i`.
+    pub fn lengths_of(&self, i: u32) -> (u32, u32) {
+        let own = self.lengths.as_ref().map(|l| l.of(i));
+        own.unwrap_or((self.prompt, self.output))
+    }
+
+    /// Tokens of all requests, each at its end.
+    pub fn all_tokens(&self) -> u64 {
+        match &self.lengths {
+            None => u64::from(self.batch) * self.tokens(),
+            Some(l) => (0..self.batch)
+                .map(|i| u64::from(l.of(i).0) + u64::from(l.of(i).1))
+                .sum(),
+        }
+    }
 }
 
 /// Lengths of the requests of a batch against each other.
@@ -74,6 +103,8 @@ pub enum Occupancy {
     Lockstep,
     /// At independent phases, as in steady service.
     Staggered,
+    /// All begin at once, each with the lengths of its line of a file.
+    Listed,
 }
 
 impl Occupancy {
@@ -82,6 +113,7 @@ impl Occupancy {
         match self {
             Self::Lockstep => "lockstep",
             Self::Staggered => "staggered",
+            Self::Listed => "listed",
         }
     }
 }

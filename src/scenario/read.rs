@@ -2,6 +2,7 @@
 
 use crate::deploy::T1Mode;
 use crate::error::{Error, Result, did_you_mean};
+use crate::timeline::Selection;
 use crate::units::{Bytes, text};
 
 use super::keys::find;
@@ -107,14 +108,14 @@ fn not_a_word(settings: &Settings, name: &str, text: &str, words: &[&str]) -> Er
     }
 }
 
-/// The T1 mode: a word, `staged` with an optional size.
+/// The T1 mode: a word, `staged` with an optional size, `selective` with what it fetches.
 pub(super) fn t1(settings: &Settings) -> Result<T1Mode> {
     let text = text_of(settings, "t1")?;
-    let (word, size) = match text.split_once(':') {
-        Some((word, size)) => (word, Some(size)),
+    let (word, rest) = match text.split_once(':') {
+        Some((word, rest)) => (word, Some(rest)),
         None => (text, None),
     };
-    match (word, size) {
+    match (word, rest) {
         ("stream", None) => Ok(T1Mode::Stream),
         ("staged", None) => Ok(T1Mode::Staged(None)),
         ("staged", Some(size)) => {
@@ -122,17 +123,36 @@ pub(super) fn t1(settings: &Settings) -> Result<T1Mode> {
             Ok(T1Mode::Staged(Some(buffer)))
         }
         ("host-attention", None) => Ok(T1Mode::HostAttention),
-        ("direct" | "selective", _) => Err(settings
-            .wrong("t1", format!("`{word}` is not available yet"))
-            .help("available now: stream, staged, host-attention")),
-        ("stream" | "host-attention", Some(_)) => Err(settings
+        ("direct", None) => Ok(T1Mode::Direct),
+        ("selective", rest) => Selection::parse(rest.unwrap_or_default())
+            .map(T1Mode::Selective)
+            .map_err(|e| in_two(settings, &e)),
+        ("stream" | "host-attention" | "direct", Some(_)) => Err(settings
             .wrong("t1", format!("`{word}` takes no size"))
-            .help("only staged has a buffer: staged:8GiB")),
+            .help("only staged has a buffer (staged:8GiB), and selective a number (selective:top-k=512)")),
         _ => Err(not_a_word(
             settings,
             "t1",
             word,
-            &["stream", "staged", "host-attention"],
+            find("t1").map_or(&[][..], |k| k.words),
         )),
+    }
+}
+
+/// What is wrong with `selective`, and the way out behind the colon.
+fn in_two(settings: &Settings, why: &str) -> Error {
+    match why.split_once(": write ") {
+        Some((why, way)) => settings
+            .wrong("t1", format!("selective: {why}"))
+            .help(format!("write {way}")),
+        None => settings.wrong("t1", format!("selective: {why}")),
+    }
+}
+
+/// Parts that a batch is split into: 1 where nothing was said.
+pub(super) fn split(settings: &Settings) -> Result<u32> {
+    match settings.get("split") {
+        Some(_) => number(settings, "split", 1, 2),
+        None => Ok(1),
     }
 }

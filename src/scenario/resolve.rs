@@ -3,18 +3,21 @@
 //! What the user spelt out may contradict; a default never does, it gives way (`--overlap serial` makes the depth 1).
 //! What is odd but possible, such as a chain past the model's context, becomes a note of the answer, not an error.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::deploy::{Compact, Deployment, Fidelity, Layout, Overlap, WriteBack};
-use crate::error::{Error, Result};
+use crate::deploy::{Compact, Deployment, Fidelity, Layout, Overlap, ScoreCost, T1Mode, WriteBack};
+use crate::error::{Error, Result, did_you_mean};
 use crate::hardware::Hardware;
+use crate::hardware::home::DDR;
 use crate::model::{Attention, Model};
+use crate::timeline::Pick;
 use crate::units::text::group;
+use crate::workload::Lengths;
 
 use super::keys::Key;
 use super::read::{
-    MAX_BATCH, MAX_TOKENS, fraction, number, number_in, seed, size, t1, text_of, word,
+    MAX_BATCH, MAX_TOKENS, fraction, number, number_in, seed, size, split, t1, text_of, word,
 };
 use super::settings::{Given, Origin, Settings};
 use super::{Asked, Card, Occupancy, Phase, Question, Scenario, TraceRef, Verb, contradict, world};
@@ -83,6 +86,10 @@ fn asked(settings: &Settings, base: &Scenario, cards: &[Card]) -> Vec<Asked> {
         "weights" => base.deployment.weights.to_string(),
         "kv" => base.deployment.kv.to_string(),
         "policy" => world::policy_in_full(&base.policy),
+        "t1" => match base.deployment.t1 {
+            T1Mode::Selective(s) => format!("selective:{s}"),
+            _ => given.text(),
+        },
         "prompt" => base.prompt.to_string(),
         "output" => base.output.to_string(),
         "batch" => base.batch.to_string(),
@@ -93,7 +100,10 @@ fn asked(settings: &Settings, base: &Scenario, cards: &[Card]) -> Vec<Asked> {
         value: resolved(key, given),
         from: given.origin.word(),
     };
-    settings.iter().map(one).collect()
+    let own_lengths = base.lengths.is_some();
+    let said_by_file = |key: &Key| own_lengths && matches!(key.name, "prompt" | "output");
+    let shown = settings.iter().filter(|(key, _)| !said_by_file(key));
+    shown.map(one).collect()
 }
 
 /// Defaults that depend on what was asked.
@@ -102,11 +112,8 @@ fn asked(settings: &Settings, base: &Scenario, cards: &[Card]) -> Vec<Asked> {
 /// A trace that cannot be read.
 pub fn adapt(settings: &mut Settings) -> Result<()> {
     let said = |s: &Settings, name: &str| s.asked(name).is_some();
-    if settings
-        .get("t1")
-        .is_some_and(|g| g.text() == "host-attention")
-        && !said(settings, "depth")
-    {
+    let t1 = settings.get("t1").map(Given::text).unwrap_or_default();
+    if contradict::stages_nothing(&t1).is_some() && !said(settings, "depth") {
         settings.clear("depth");
     } else if settings
         .get("overlap")
@@ -128,7 +135,7 @@ fn adapt_to_trace(settings: &mut Settings) -> Result<()> {
     };
     let open = |name: &str| settings.asked(name).is_none();
     let (prompt_open, output_open, policy_open) = (open("prompt"), open("output"), open("policy"));
-    if prompt_open || output_open {
+    if (prompt_open || output_open) && contradict::length_file(settings).is_none() {
         let (prompt, rows) = common_lengths(settings, &paths)?;
         if prompt_open {
             settings.set("prompt", &[prompt.to_string()], Origin::Default)?;
@@ -182,12 +189,52 @@ fn cards(settings: &Settings) -> Result<Vec<Card>> {
         for count in counts {
             let gpus = number_in(count, 1, 1024).map_err(|e| settings.wrong("gpus", e))?;
             cards.push(Card {
-                hardware: Arc::clone(&hardware),
+                hardware: at_home(settings, &hardware, gpus)?,
                 gpus,
             });
         }
     }
     Ok(cards)
+}
+
+/// The machine with T1 in the home asked for.
+fn at_home(settings: &Settings, hardware: &Arc<Hardware>, gpus: u32) -> Result<Arc<Hardware>> {
+    let home = text_of(settings, "home")?;
+    if home == DDR {
+        return Ok(Arc::clone(hardware));
+    }
+    hardware.at_home(home, gpus).map(Arc::new).ok_or_else(|| {
+        let names = hardware.home_names();
+        let error = settings.wrong("home", format!("{} has no home `{home}`", hardware.id));
+        error.help(match did_you_mean(home, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "it has {}; add [homes.{}] to a hardware file of your own",
+                names.join(", "),
+                if home.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+                    home
+                } else {
+                    "NAME"
+                }
+            ),
+        })
+    })
+}
+
+/// Refuses a T1 mode that the home of T1 cannot serve.
+fn check_home(settings: &Settings, t1: T1Mode, hardware: &Hardware) -> Result<()> {
+    let name = text_of(settings, "home")?;
+    let Some(home) = hardware.homes.get(name).filter(|_| name != DDR) else {
+        return Ok(());
+    };
+    let why = match t1 {
+        T1Mode::HostAttention if !home.by_host => "the host's cores do not read what lies there",
+        T1Mode::Direct if home.in_place.is_none() => "kernels do not read what lies there in place",
+        _ => return Ok(()),
+    };
+    Err(settings
+        .wrong("home", format!("`{name}` with --t1 {}: {why}", t1.word()))
+        .help("use --t1 stream, or --home ddr"))
 }
 
 /// A catalog's error, moved to where the name was written.
@@ -202,18 +249,23 @@ fn place(settings: &Settings, name: &str, error: Error) -> Error {
 
 fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
     let deployment = deployment(settings, card)?;
-    let prompt = number(settings, "prompt", 1, MAX_TOKENS)?;
-    let output = number(settings, "output", 1, MAX_TOKENS)?;
+    let batch = number(settings, "batch", 1, MAX_BATCH)?;
+    let (occupancy, lengths) = occupancy(settings)?;
+    let (prompt, output) = match &lengths {
+        None => (
+            number(settings, "prompt", 1, MAX_TOKENS)?,
+            number(settings, "output", 1, MAX_TOKENS)?,
+        ),
+        Some(l) => longest(l, batch),
+    };
     let mut scenario = Scenario {
-        batch: number(settings, "batch", 1, MAX_BATCH)?,
+        batch,
         prompt,
         output,
         policy: world::policy(text_of(settings, "policy")?)
             .map_err(|e| place(settings, "policy", e))?,
-        occupancy: match word(settings, "occupancy")? {
-            "staggered" => Occupancy::Staggered,
-            _ => Occupancy::Lockstep,
-        },
+        occupancy,
+        lengths,
         phase: match word(settings, "phase")? {
             "lockstep" => Phase::Lockstep,
             _ => Phase::Seeded,
@@ -225,8 +277,64 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
         asked: Vec::new(),
         deployment,
     };
+    check_selection(settings, &scenario)?;
     scenario.notes = notes(settings, &scenario);
     Ok(scenario)
+}
+
+/// Refuses `top-p` where nothing says how much it fetches.
+fn check_selection(settings: &Settings, s: &Scenario) -> Result<()> {
+    let Some(Pick::TopP(p)) = s.deployment.t1.selection().map(|s| s.pick) else {
+        return Ok(());
+    };
+    if s.trace == TraceRef::None {
+        let why = format!(
+            "selective:top-p={p} fetches by attention, which the lengths alone do not tell"
+        );
+        return Err(settings.wrong("t1", why).help(
+            "give a recording with --trace, or fetch a fixed number: --t1 selective:top-k=512",
+        ));
+    }
+    if world::fits_to_memory(&s.policy) {
+        let why = format!(
+            "how much selective:top-p={p} fetches is known only after the replay, and hbm=fit must know it before"
+        );
+        return Err(settings.wrong("t1", why).help(
+            "say how much stays in HBM, as in --policy four-tier:hbm=0.5 or four-tier:hbm=20GiB, or use selective:top-k=512",
+        ));
+    }
+    Ok(())
+}
+
+/// How the requests stand to each other: a word, or a file of lengths.
+fn occupancy(settings: &Settings) -> Result<(Occupancy, Option<Arc<Lengths>>)> {
+    let text = text_of(settings, "occupancy")?;
+    match text {
+        "lockstep" => Ok((Occupancy::Lockstep, None)),
+        "staggered" => Ok((Occupancy::Staggered, None)),
+        path if path.contains(['.', '/', '\\']) || Path::new(path).exists() => {
+            let lengths =
+                Lengths::read(Path::new(path)).map_err(|e| place(settings, "occupancy", e))?;
+            Ok((Occupancy::Listed, Some(Arc::new(lengths))))
+        }
+        _ => Err(word(settings, "occupancy").map_or_else(
+            |e| {
+                let near = e.help.as_ref().map_or(String::new(), |h| format!("{h} "));
+                e.help(format!(
+                    "{near}A file of lengths has one `prompt,output` a line"
+                ))
+            },
+            |w| Error::internal(format!("occupancy `{w}` is a word without a meaning")),
+        )),
+    }
+}
+
+/// Largest prompt and largest output of a batch.
+fn longest(lengths: &Lengths, batch: u32) -> (u32, u32) {
+    let n = batch.min(u32::try_from(lengths.count()).unwrap_or(u32::MAX));
+    (0..n)
+        .map(|i| lengths.of(i))
+        .fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)))
 }
 
 fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
@@ -235,6 +343,7 @@ fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
     check_card(settings, &model, card)?;
     let layers = u32::try_from(model.layers.len()).unwrap_or(u32::MAX);
     let t1 = t1(settings)?;
+    check_home(settings, t1, &card.hardware)?;
     Ok(Deployment {
         hardware: Arc::clone(&card.hardware),
         runtime: world::runtime(named("runtime")?).map_err(|e| place(settings, "runtime", e))?,
@@ -267,6 +376,13 @@ fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
             "token" => Layout::Token,
             _ => Layout::Layer,
         },
+        split: split(settings)?,
+        score_cost: match word(settings, "score-cost")? {
+            "recompute" => ScoreCost::Recompute,
+            "eager" => ScoreCost::Eager,
+            _ => ScoreCost::Fused,
+        },
+        home: text_of(settings, "home")?.to_string(),
         memory_fraction: fraction(settings)?,
         vram_reserve: size(settings, "vram-reserve")?,
         model,
@@ -319,6 +435,31 @@ fn undivided(model: &Model, gpus: u32) -> Option<u32> {
     heads.into_iter().find(|h| h % gpus != 0)
 }
 
+/// What a file of lengths comes to.
+fn mixed(lengths: &Lengths, batch: u32) -> String {
+    let all: Vec<(u32, u32)> = (0..batch).map(|i| lengths.of(i)).collect();
+    let range = |of: fn(&(u32, u32)) -> u32| {
+        let low = all.iter().map(of).min().unwrap_or(0);
+        let high = all.iter().map(of).max().unwrap_or(0);
+        let mean = all.iter().map(|r| f64::from(of(r))).sum::<f64>() / all.len().max(1) as f64;
+        let text = |n: u32| group(&n.to_string());
+        format!(
+            "{} to {}, mean {}",
+            text(low),
+            text(high),
+            group(&format!("{mean:.0}"))
+        )
+    };
+    format!(
+        "lengths of each request from a file of {} (request i has line i mod {}): prompts of {}, outputs of {} tokens; \
+         prompt_tokens and output_tokens are the largest",
+        lengths.count(),
+        lengths.count(),
+        range(|r| r.0),
+        range(|r| r.1)
+    )
+}
+
 /// What is odd but possible.
 fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
     let mut notes = Vec::new();
@@ -331,8 +472,13 @@ fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
             model.id
         ));
     }
-    if settings.verb == Verb::Plan && settings.asked("t1").is_some() {
+    let t1 = scenario.deployment.t1;
+    let adds = matches!(t1, T1Mode::Direct | T1Mode::Selective(_));
+    if settings.verb == Verb::Plan && settings.asked("t1").is_some() && !adds {
         notes.push("plan tries every T1 mode: --t1 has no effect on it".into());
+    }
+    if let Some(l) = &scenario.lengths {
+        notes.push(mixed(l, scenario.batch));
     }
     let full = scenario.policy.split(':').next() == Some("full");
     if full && settings.asked("t1").is_some() {

@@ -7,6 +7,7 @@ use crate::catalog;
 use crate::error::Result;
 use crate::hardware::{Hardware, Runtime};
 use crate::model::{KvFormat, Model, WeightFormat};
+use crate::policy::four_tier::Hbm;
 
 pub(super) fn model(name: &str) -> Result<Arc<Model>> {
     catalog::model(name).map(Arc::new)
@@ -45,6 +46,11 @@ pub(super) fn policy_in_full(text: &str) -> String {
 /// The files that traces given by path, name or pattern stand for.
 pub(super) fn traces(texts: &[String]) -> Result<Vec<std::path::PathBuf>> {
     crate::trace::set::expand(texts)
+}
+
+/// Whether a policy that is known to parse leaves its budget to the memory there is.
+pub(super) fn fits_to_memory(text: &str) -> bool {
+    crate::policy::parse(text).is_ok_and(|spec| spec.hbm() == Some(Hbm::Fit))
 }
 
 /// Prompt and rows of a trace, by path or by the name of one in the binary.

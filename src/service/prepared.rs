@@ -4,7 +4,7 @@
 //! parallel: weights and query heads are divided, KV heads too as long as there are enough of them (else they
 //! replicate), the MLA latent replicates. All figures are for one GPU; the GPUs run in step.
 
-use crate::deploy::Deployment;
+use crate::deploy::{Deployment, ScoreCost, T1Mode};
 use crate::model::layer::Matrix;
 use crate::model::{Attention, KvFormat, Layer};
 
@@ -29,6 +29,14 @@ pub struct Class {
     pub query_bytes: f64,
     /// Output bytes and log-sum-exp that come back (32 bit), one GPU.
     pub output_bytes: f64,
+    /// Log-sum-exp of the whole row, which the host needs to know its tokens' weights (32 bit), one GPU.
+    pub lse_bytes: f64,
+    /// HBM bytes that a token costs besides, where the policy looks at the weights of attention; else 0.
+    pub score_token: f64,
+    /// Share of a token's KV that a pass over K alone reads.
+    key_share: f64,
+    /// Query heads on one GPU.
+    heads: f64,
 }
 
 /// What a step of `m` sequences costs apart from attention and transfers (s), per class where a vector.
@@ -61,6 +69,8 @@ pub struct Traffic {
     pub link: f64,
     /// DDR bytes that the host reads itself.
     pub host: f64,
+    /// Link bytes that the attention kernel reads in place.
+    pub in_place: f64,
 }
 
 /// A deployment with its laws made ready.
@@ -78,6 +88,10 @@ pub struct Prepared {
     pub h2d_rate: f64,
     /// Device to host rate of one GPU (bytes/s).
     pub d2h_rate: f64,
+    /// Rate at which one GPU's kernels read host memory in place (bytes/s).
+    pub in_place_rate: f64,
+    /// Whether the policy looks at the weights of attention (see [`Prepared::with_scores`]).
+    pub scores: bool,
     kernels: f64,
     /// Attention: floor and seconds a byte.
     attention: (f64, f64),
@@ -107,17 +121,58 @@ impl Prepared {
             order,
             h2d_rate: transfer::h2d_rate(&deployment.hardware, gpus),
             d2h_rate: transfer::d2h_rate(&deployment.hardware, gpus),
+            in_place_rate: transfer::in_place_rate(&deployment.hardware, gpus),
+            scores: false,
             kernels: deployment.runtime.kernel_share.get(),
             attention: attention_line(deployment),
             deployment: deployment.clone(),
         }
     }
 
-    /// Layers of staging: the depth asked for, at most the layers that tier (those with a window stay in HBM).
+    /// The same for a policy that looks at the weights of every step, at the deployment's score cost (see
+    /// `attention::score_bytes`).
+    #[must_use]
+    pub fn with_scores(mut self) -> Self {
+        if self.scores {
+            return self;
+        }
+        let cost = self.deployment.score_cost;
+        self.scores = true;
+        self.attention.0 *= attention::kernels(cost);
+        for class in &mut self.classes {
+            let keys = class.key_share * class.kv_token;
+            class.score_token = attention::score_bytes(cost, keys, class.heads);
+        }
+        self
+    }
+
+    /// Times that KV read in place is read: once, and K once more where a second pass gets the weights.
+    pub fn passes(&self, class: &Class) -> f64 {
+        match self.deployment.score_cost {
+            ScoreCost::Recompute if self.scores => 1.0 + class.key_share,
+            _ => 1.0,
+        }
+    }
+
+    /// Seconds that one layer's kernel needs to read `bytes` of KV where they lie.
+    pub fn read_in_place(&self, class: &Class, bytes: f64) -> f64 {
+        bytes * self.passes(class) / self.in_place_rate
+    }
+
+    /// Seconds of one layer's decode attention that moves nothing: its kernels' floors.
+    pub fn attention_floor(&self) -> f64 {
+        self.attention.0
+    }
+
+    /// Layers of staging: the depth asked for, at most the layers that tier (those with a window stay in HBM); all of
+    /// them where the fetched tokens of each layer have their own room.
     pub fn staged_layers(&self) -> u32 {
         let tiered = self.classes.iter().filter(|c| c.window.is_none());
         let layers = tiered.map(|c| c.count).sum::<u32>().max(1);
-        self.deployment.depth.clamp(1, layers)
+        match self.deployment.t1 {
+            T1Mode::Selective(_) => layers,
+            _ => self.deployment.depth.clamp(1, layers),
+        }
     }
 
     /// Costs of a step of `m` sequences.
@@ -266,7 +321,7 @@ fn pairs(window: Option<u32>, before: u32, new: u32) -> f64 {
 fn class(layer: &Layer, deployment: &Deployment) -> Class {
     let rule = layer.kv_rule();
     let gpus = f64::from(deployment.gpus);
-    let (share, width, sent) = match layer.attention {
+    let (share, width, sent, key_share) = match layer.attention {
         Attention::Grouped {
             heads,
             kv_heads,
@@ -275,7 +330,7 @@ fn class(layer: &Layer, deployment: &Deployment) -> Class {
         } => {
             let share = (f64::from(kv_heads) / gpus).ceil() / f64::from(kv_heads);
             let width = f64::from(heads) * f64::from(head_dim) / gpus;
-            (share, width, f64::from(heads) / gpus)
+            (share, width, f64::from(heads) / gpus, 0.5)
         }
         Attention::Latent {
             heads,
@@ -284,7 +339,8 @@ fn class(layer: &Layer, deployment: &Deployment) -> Class {
             ..
         } => {
             let width = f64::from(heads) * f64::from(kv_rank + rope) / gpus;
-            (1.0, width, f64::from(heads) / gpus)
+            // The latent is key and value at once.
+            (1.0, width, f64::from(heads) / gpus, 1.0)
         }
     };
     Class {
@@ -299,5 +355,9 @@ fn class(layer: &Layer, deployment: &Deployment) -> Class {
         width,
         query_bytes: 2.0 * width,
         output_bytes: 4.0 * (width + sent),
+        lse_bytes: 4.0 * sent,
+        score_token: 0.0,
+        key_share,
+        heads: sent,
     }
 }

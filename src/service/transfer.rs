@@ -27,6 +27,13 @@ pub fn d2h_rate(hardware: &Hardware, gpus: f64) -> f64 {
         .min(hardware.host.ddr_read.get() / gpus)
 }
 
+/// Bytes per second at which one GPU's kernels read host memory in place when `gpus` do so together: below the copy
+/// engine's over `PCIe`, as good as equal over a coherent link.
+pub fn in_place_rate(hardware: &Hardware, gpus: f64) -> f64 {
+    let kernel = hardware.link.h2d.get() * hardware.link.in_place_share().get();
+    kernel.min(hardware.host.ddr_read.get() / gpus)
+}
+
 /// Seconds of a copy of `bytes` in `pieces` contiguous pieces at `rate`; nothing for no bytes.
 pub fn copy(link: &Link, rate: f64, bytes: f64, pieces: f64) -> f64 {
     if bytes <= 0.0 {

@@ -13,6 +13,7 @@
 pub mod answer;
 pub mod axis;
 pub mod equal;
+pub mod figure;
 pub mod grid;
 pub mod journal;
 mod knob;

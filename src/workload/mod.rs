@@ -3,7 +3,12 @@
 //! A static batch is the case "all at t = 0". Lockstep: all begin together and stay at the same length, so that memory
 //! peaks at batch times the longest. Staggered: the steady state of a server, request i already `phase_i` tokens along,
 //! replaced by a fresh one when it ends. Phases are stratified, one uniform draw in each of `batch` equal slices of the
-//! output length, so that a small batch is not all long or all short by luck of the seed.
+//! output length, so that a small batch is not all long or all short by luck of the seed. Listed: a static batch whose
+//! request i has the lengths of line i mod n of a file ([`Lengths`]); all begin together, each ends when it is done.
+
+mod lengths;
+
+pub use lengths::Lengths;
 
 use rand::RngExt;
 
@@ -34,6 +39,15 @@ pub fn lockstep(n: u32, prompt: u32, output: u32) -> Vec<Request> {
         };
         n as usize
     ]
+}
+
+/// `n` requests that begin together, each with lengths of its own.
+pub fn listed(n: u32, lengths: &Lengths) -> Vec<Request> {
+    let request = |i| {
+        let (prompt, output) = lengths.of(i);
+        lockstep(1, prompt, output)[0]
+    };
+    (0..n).map(request).collect()
 }
 
 /// `n` requests at independent phases.

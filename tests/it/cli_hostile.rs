@@ -146,19 +146,34 @@ fn contradictory_flags_name_both_sides() {
         &["--split", "host-attention"],
     );
     refused(
-        &["simulate", "--split", "2", "--t1", "host-attention"],
+        &["simulate", "--split", "3", "--t1", "host-attention"],
         2,
-        &["--split", "not available yet"],
+        &["--split", "between 1 and 2"],
     );
     refused(
-        &["simulate", "--t1", "direct"],
+        &["simulate", "--t1", "direct:8GiB"],
         2,
-        &["`direct` is not available yet"],
+        &["`direct` takes no size", "help:"],
     );
     refused(
         &["simulate", "--t1", "selective"],
         2,
-        &["`selective` is not available yet"],
+        &["selective", "top-k=512"],
+    );
+    refused(
+        &["simulate", "--t1", "selective:top-p=0.9"],
+        2,
+        &["hbm=fit", "four-tier:hbm=0.5"],
+    );
+    refused(
+        &["simulate", "--score-cost", "free"],
+        2,
+        &["--score-cost", "fused, recompute, eager"],
+    );
+    refused(
+        &["simulate", "--home", "pear"],
+        2,
+        &["did you mean `peer`?"],
     );
     refused(&["simulate", "-q", "-v"], 2, &["--quiet", "--verbose"]);
     refused(

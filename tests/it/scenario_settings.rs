@@ -186,8 +186,16 @@ fn contradictions_are_refused_only_between_what_was_said() {
     assert!(e.message.contains("serial"));
     let e = refused(&[("split", "1")]);
     assert!(e.message.contains("host-attention"));
-    let e = refused(&[("split", "2"), ("t1", "host-attention")]);
-    assert!(e.message.contains("not available yet"));
+    let host = ("t1", "host-attention");
+    let e = refused(&[("split", "2"), host, ("overlap", "serial")]);
+    assert!(e.message.contains("serial"));
+    let e = refused(&[("split", "2"), host, ("batch", "1")]);
+    assert!(e.message.contains("no halves"));
+    let e = refused(&[("split", "2"), host, ("fidelity", "layer")]);
+    assert!(e.message.contains("fidelity"));
+    refused(&[("split", "3"), host]);
+    let e = refused(&[("depth", "3"), ("t1", "direct")]);
+    assert!(e.message.contains("direct"));
     refused(&[("compact", "none"), ("policy", "full")]);
 
     let serial = resolve::scenario(&with(Verb::Simulate, &[("overlap", "serial")])).unwrap();
@@ -226,8 +234,10 @@ fn zero_and_absurd_values_are_refused_with_the_range() {
         ("seed", "-1"),
         ("t1", "staged:0.5"),
         ("t1", "stream:8GiB"),
-        ("t1", "direct"),
+        ("t1", "direct:8GiB"),
         ("t1", "selective"),
+        ("t1", "selective:top-k=0"),
+        ("split", "0"),
     ] {
         let e = refused(&[(name, text)]);
         assert!(e.message.contains(name), "{name} {text}: {e}");

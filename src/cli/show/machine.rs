@@ -47,6 +47,7 @@ pub(super) fn hardware(h: &Hardware, json: bool) -> Result<String> {
     let mut sheet = Sheet::new();
     gpu(h, &mut sheet);
     host(h, &mut sheet);
+    homes(h, &mut sheet);
     let coherent = if h.link.coherent {
         "; the GPU reads host memory in place"
     } else {
@@ -56,11 +57,14 @@ pub(super) fn hardware(h: &Hardware, json: bool) -> Result<String> {
         .calibrated
         .as_ref()
         .map_or(String::new(), |c| format!("calibrated: {c}\n"));
+    let places = h.homes.iter().fold(String::new(), |all, (id, home)| {
+        all + "home of T1 besides ddr: --home " + id + ", " + &home.name + "\n"
+    });
     let warnings = catalog::hardware_warnings(h)
         .into_iter()
         .fold(String::new(), |all, w| all + "warning: " + &w + "\n");
     Ok(format!(
-        "{} ({}): {}, {}\nlink: {}{coherent}\nhost: {}\n{fitted}{warnings}\n{}",
+        "{} ({}): {}, {}\nlink: {}{coherent}\nhost: {}\n{places}{fitted}{warnings}\n{}",
         h.id,
         h.name,
         h.generation,
@@ -69,6 +73,20 @@ pub(super) fn hardware(h: &Hardware, json: bool) -> Result<String> {
         h.host.name,
         sheet.0.table()
     ))
+}
+
+/// Places for T1 other than host memory.
+fn homes(h: &Hardware, s: &mut Sheet) {
+    for (name, home) in &h.homes {
+        let key = |part: &str| format!("homes.{name}.{part}");
+        s.add(&key("read"), &home.read);
+        s.add(&key("write"), &home.write);
+        s.maybe(&key("shared"), home.shared.as_ref());
+        s.add(&key("duplex"), &home.duplex);
+        s.add(&key("latency"), &home.latency);
+        s.add(&key("capacity"), &home.capacity);
+        s.maybe(&key("in_place"), home.in_place.as_ref());
+    }
 }
 
 fn gpu(h: &Hardware, s: &mut Sheet) {
@@ -99,6 +117,7 @@ fn host(h: &Hardware, s: &mut Sheet) {
     s.add("link.duplex", &h.link.duplex);
     s.add("link.call", &h.link.call);
     s.add("link.descriptor", &h.link.descriptor);
+    s.add("link.in_place", &h.link.in_place_share());
     s.add("host.memory", &h.host.memory);
     s.add("host.channels", &h.host.channels);
     s.add("host.ddr_read", &h.host.ddr_read);

@@ -135,13 +135,11 @@ impl Stepper<'_> {
 
     /// HBM bytes that a layer's attention moves on one GPU, and the tokens it keeps there.
     fn read(&self, at: usize, held: &Held) -> (f64, f64) {
-        let class = &self.prepared.classes[at];
-        if class.window.is_some() {
-            return (class.kv_token * held.windowed[at], held.windowed[at]);
-        }
-        let spilled = &self.spill.classes[at];
-        let bytes = class.kv_token * held.tiers[0] + spilled.staged + spilled.moved;
-        (bytes, held.tiers[0])
+        let tokens = match self.prepared.classes[at].window {
+            Some(_) => held.windowed[at],
+            None => held.tiers[0],
+        };
+        (self.attended(at, held), tokens)
     }
 
     /// The host's part of a layer, if it has one.
@@ -154,10 +152,18 @@ impl Stepper<'_> {
         let begin = layer.begin + Ps::from_secs(self.before_attention(class));
         let end = (begin + Ps::from_secs(spilled.host?)).min(layer.end);
         let each = held.sequences * f64::from(self.prepared.deployment.gpus);
+        let weights = if self.prepared.scores {
+            class.lse_bytes
+        } else {
+            0.0
+        };
         Some(Slice {
             bytes: spilled.traffic.host * f64::from(self.prepared.deployment.gpus),
             tokens: held.tiers[1] + held.tiers[2],
-            crossing: [each * class.query_bytes, each * class.output_bytes],
+            crossing: [
+                each * (class.query_bytes + weights),
+                each * class.output_bytes,
+            ],
             ..Slice::new(Track::Host, layer.what, begin, end)
         })
     }

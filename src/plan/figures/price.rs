@@ -2,7 +2,8 @@
 //!
 //! Along a line the share kept in HBM falls from all to nothing. Host memory is taken to be as fast as the link, so that a
 //! line is of the link alone. The published point (48 GiB at 5 to 7 % loss) is drawn where the deployment can save as much,
-//! with the link that it would take, found by bisection over whole runs.
+//! with the link that T1 would need in the time of a step. Even an infinite link loses something: what streams is written to
+//! HBM and read from it once more.
 
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ pub struct Published {
     pub saved: f64,
     /// Throughput kept.
     pub kept: f64,
-    /// Link that it would take (bytes/s).
+    /// Link that reading T1 in the time of a step would take (bytes/s).
     pub link: f64,
 }
 
@@ -113,35 +114,25 @@ fn point(base: &Scenario, link: f64, kept: u32) -> Result<Option<Point>> {
     }))
 }
 
-/// The link at which the published saving keeps the published throughput.
+/// The published point, with the link on which a step's T1 crosses in the time of the step without it (DESIGN 5.3).
 fn published(base: &Scenario, lines: &[Vec<Point>]) -> Result<Option<Published>> {
     let (saved, kept) = PUBLISHED;
-    let Some(line) = lines.last() else {
+    let reaches = |p: &&Point| p.saved >= saved;
+    let Some(point) = lines.last().and_then(|l| l.iter().find(reaches)) else {
         return Ok(None);
     };
-    let Some(share) = line.iter().find(|p| p.saved >= saved).map(|p| p.in_hbm) else {
-        return Ok(None);
-    };
-    let (mut low, mut high) = (1e9f64, 1e14f64);
-    for _ in 0..24 {
-        let middle = (low * high).sqrt();
-        let reaches = point(base, middle, share)?.is_some_and(|p| p.kept >= kept);
-        if reaches {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    Ok(Some(Published {
+    let o = simulate(&on_link(base, f64::INFINITY, point.in_hbm))?;
+    let steps = o.throughput.full_cache_output_tokens_per_s;
+    Ok(steps.map(|rate| Published {
         saved,
         kept,
-        link: high,
+        link: saved * rate / f64::from(base.batch),
     }))
 }
 
 fn words(base: &Scenario, published: bool) -> Words {
     let point = if published {
-        "Hollow: the published 48 GiB at 5 to 7 % loss, with the link it would take. "
+        "Hollow: the published point. Even an infinite link loses: what streams is written to HBM and read once more. "
     } else {
         "The published 48 GiB at 5 to 7 % loss is more than this deployment can save. "
     };

@@ -18,7 +18,7 @@ pub struct Tiers {
     pub steps: Vec<u32>,
     /// Tokens in T0..T3 at each point.
     pub tokens: Vec<[f64; 4]>,
-    /// Largest mass on destroyed tokens since the point before; empty without a trace.
+    /// Mean mass on destroyed tokens since the point before; empty without a trace.
     pub destroyed_mass: Vec<f64>,
     /// First step that is not from recorded rows.
     pub synthetic_from: Option<u32>,
@@ -39,11 +39,8 @@ pub fn tiers(base: &Scenario) -> Result<Tiers> {
     let mut mass = Vec::new();
     for s in &steps {
         let until = (*s as usize + 1).min(t.mass.len());
-        let worst = t.mass[from.min(until)..until]
-            .iter()
-            .map(|m| m[3])
-            .fold(0.0, f64::max);
-        mass.push(worst);
+        let seen = &t.mass[from.min(until)..until];
+        mass.push(seen.iter().map(|m| m[3]).sum::<f64>() / seen.len().max(1) as f64);
         from = until;
     }
     if t.mass.is_empty() {
@@ -57,9 +54,9 @@ pub fn tiers(base: &Scenario) -> Result<Tiers> {
             title: "Where the tokens of a request live".into(),
             subtitle: deployment(base),
             caption: format!(
-                "{}; {source}, n = 1. Destroyed mass: what the full cache's attention puts on destroyed tokens, the worst step \
-                 between two points; first order, teacher-forced, of the recorded model.",
-                case.spec
+                "{}; {source}, n = 1. Destroyed mass: what the full cache's attention puts on destroyed tokens, mean between \
+                 two points; first order, teacher-forced, of the recorded model; extrapolated past its rows.",
+                base.policy
             ),
         },
         steps,

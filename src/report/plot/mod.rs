@@ -12,6 +12,7 @@
 
 pub mod canvas;
 pub mod chrome;
+pub mod equal;
 pub mod face;
 pub mod frame;
 pub mod how_far;

@@ -10,6 +10,7 @@ use super::scene::{Scene, Shape, Side};
 use super::{Image, canvas};
 use crate::error::Result;
 use crate::plan::figures::price::{LINKS, Price, TICKS};
+use crate::units::text::group;
 
 const SIZE: (u32, u32) = (680, 480);
 
@@ -46,7 +47,7 @@ pub fn scene(p: &Price) -> Result<Scene> {
         at: (edge.left, edge.right),
     };
     let y = Linear {
-        range: (0.0, 1.06),
+        range: (0.0, 1.2),
         at: (edge.bottom, edge.top),
     };
     chrome::across(&mut scene, &x, edge, 6.0, chrome::tick);
@@ -64,10 +65,10 @@ pub fn scene(p: &Price) -> Result<Scene> {
     scene.write(text, at, Side::Left, chrome::EM, INK);
     let mut taken = Vec::new();
     for ((line, link), color) in p.lines.iter().zip(LINKS).zip(COLORS) {
-        draw_line(&mut scene, line, (&x, &y), color);
+        draw_line(&mut scene, line, (&x, &y), color, !link.is_finite());
         if let Some(last) = line.last() {
             let place = free(&mut taken, y.place(last.kept) + 4.0);
-            let at = (x.place(last.saved) + 8.0, place);
+            let at = (x.place(last.saved / GIB) + 8.0, place);
             scene.write(name(link), at, Side::Left, chrome::EM, color);
         }
     }
@@ -98,14 +99,17 @@ fn draw_line(
     line: &[crate::plan::figures::price::Point],
     (x, y): (&Linear, &Linear),
     color: RGBColor,
+    named: bool,
 ) {
     let place = |q: &crate::plan::figures::price::Point| (x.place(q.saved / GIB), y.place(q.kept));
     scene.line(line.iter().map(place).collect(), color, 2.0);
     for q in line.iter().filter(|q| TICKS.contains(&q.in_hbm)) {
         let at = place(q);
         scene.line(vec![(at.0, at.1 - 6.0), (at.0, at.1 + 6.0)], color, 1.5);
-        let label = (at.0, at.1 - 9.0);
-        scene.write(format!("{}", q.in_hbm), label, Side::Middle, 10.5, color);
+        if named {
+            let text = format!("{} % in HBM", q.in_hbm);
+            scene.write(text, (at.0, at.1 + 19.0), Side::Middle, 11.0, QUIET);
+        }
     }
 }
 
@@ -118,8 +122,17 @@ fn published(scene: &mut Scene, p: &Price, (x, y): (&Linear, &Linear), face: &Fa
     for (radius, color) in [(6.0, INK), (4.2, RGBColor(255, 255, 255))] {
         scene.shapes.push(Shape::Dot { at, radius, color });
     }
-    let text = format!("published: would take {:.0} GB/s", point.link / 1e9);
-    let width = face.width(&text, 11.5);
-    let left = (at.0 - width / 2.0).clamp(edge.left + 4.0, edge.right - width);
-    scene.write(text, (left, at.1 + 22.0), Side::Left, 11.5, QUIET);
+    let lines = [
+        "published: 48 GiB, 5 to 7 % lost".to_string(),
+        format!(
+            "reading them takes {} GB/s",
+            group(&format!("{:.0}", point.link / 1e9))
+        ),
+    ];
+    for (i, text) in lines.into_iter().enumerate() {
+        let width = face.width(&text, 11.5);
+        let left = (at.0 - width / 2.0).clamp(edge.left + 4.0, edge.right - width);
+        let y = at.1 - 24.0 + 14.0 * i as f64;
+        scene.write(text, (left, y), Side::Left, 11.5, QUIET);
+    }
 }

@@ -54,7 +54,7 @@ pub fn scene(t: &Tiers) -> Result<Scene> {
     let lower = if t.destroyed_mass.is_empty() {
         0.0
     } else {
-        118.0
+        134.0
     };
     let edge = Rect {
         left: inner.left + 56.0,
@@ -70,7 +70,7 @@ pub fn scene(t: &Tiers) -> Result<Scene> {
     occupancy(&mut scene, t, &x, edge, &used);
     if lower > 0.0 {
         let edge = Rect {
-            top: edge.bottom + 34.0,
+            top: edge.bottom + 50.0,
             bottom: edge.bottom + lower,
             ..edge
         };
@@ -156,7 +156,7 @@ fn from_here(scene: &mut Scene, t: &Tiers, x: &Linear, edge: Rect) {
 fn mass(scene: &mut Scene, t: &Tiers, x: &Linear, edge: Rect) {
     let top = t.destroyed_mass.iter().copied().fold(0.0, f64::max);
     let y = Linear {
-        range: (0.0, 1.1 * top.max(1e-4)),
+        range: (0.0, 1.3 * top.max(1e-4)),
         at: (edge.bottom, edge.top),
     };
     chrome::across(scene, x, edge, 6.0, |_| String::new());
