@@ -82,7 +82,7 @@ impl Spill {
                 }
             }
         }
-        slow_in_place(prepared, down, &mut classes, &mut times);
+        slow_in_place(prepared, down * carrying, &mut classes, &mut times);
         let spill = Self {
             key: Some(key),
             down: Ps::from_secs(down),
@@ -181,7 +181,8 @@ fn in_place(prepared: &Prepared, class: &Class, traffic: Traffic, out: &mut Step
     seconds
 }
 
-/// Stretches what is read in place by the write-back beside it: over the shorter of the two, both run at the duplex share.
+/// Stretches what is read in place by the `down` seconds in which a write-back moves bytes beside it: over the shorter of
+/// the two, both run at the duplex share.
 /// Spread over all layers, since a kernel's reads are no transfer that the pipeline follows.
 fn slow_in_place(prepared: &Prepared, down: f64, classes: &mut [ClassSpill], out: &mut StepTimes) {
     let read =

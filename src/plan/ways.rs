@@ -132,7 +132,7 @@ fn tiered(s: &Scenario) -> Vec<Way> {
     if matches!(asked, T1Mode::Selective(_)) {
         out.push(way(
             asked,
-            "not exact: attends only to the host tokens it fetches; never ranked with the others",
+            "attends only to the host tokens it fetches; never ranked with the others",
         ));
     }
     for way in &mut out {

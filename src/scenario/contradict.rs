@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 
+use super::keys::Verb;
 use super::settings::Settings;
 
 /// Refuses contradictions among what was asked.
@@ -100,7 +101,8 @@ fn depth(settings: &Settings) -> Result<()> {
     let Some(depth) = settings.asked("depth").map(super::settings::Given::text) else {
         return Ok(());
     };
-    if let Some(why) = stages_nothing(&value(settings, "t1")) {
+    let nothing = stages_nothing(&value(settings, "t1"));
+    if let Some(why) = nothing.filter(|_| settings.verb == Verb::Simulate) {
         return Err(clash(settings, "depth", why).help("leave --depth out, or use --t1 stream"));
     }
     if value(settings, "overlap") == "serial" && depth != "1" && depth != "0" {

@@ -113,7 +113,9 @@ fn asked(settings: &Settings, base: &Scenario, cards: &[Card]) -> Vec<Asked> {
 pub fn adapt(settings: &mut Settings) -> Result<()> {
     let said = |s: &Settings, name: &str| s.asked(name).is_some();
     let t1 = settings.get("t1").map(Given::text).unwrap_or_default();
-    if contradict::stages_nothing(&t1).is_some() && !said(settings, "depth") {
+    // A plan tries every mode: the others stage layers.
+    let none = settings.verb == Verb::Simulate && contradict::stages_nothing(&t1).is_some();
+    if none && !said(settings, "depth") {
         settings.clear("depth");
     } else if settings
         .get("overlap")

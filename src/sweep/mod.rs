@@ -156,11 +156,11 @@ fn notes(cells: &[Cell]) -> Vec<String> {
         common.retain(|note| outcome.notes.contains(note));
     }
     let destroys = outcomes()
-        .filter(|o| o.quality.destroyed_share > 0.0)
+        .filter(|o| o.quality.destroyed_share > 0.0 || o.fetched.tokens_mean.is_some())
         .count();
     if destroys > 0 && destroys < outcomes().count() {
         common.push(
-            "some of these cells destroy tokens and some do not: tokens/s alone does not rank them"
+            "some of these cells destroy tokens (or attend to a part of them) and some do not: tokens/s alone does not rank them"
                 .into(),
         );
     }

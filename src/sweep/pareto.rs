@@ -65,8 +65,13 @@ pub const OBJECTIVES: &[Objective] = &[
 const DEFAULT: usize = 3;
 
 fn destroyed_mass(o: &Outcome) -> Option<f64> {
-    let nothing = o.quality.destroyed_share <= 0.0;
-    o.quality.destroyed_mass_mean.or(nothing.then_some(0.0))
+    let q = &o.quality;
+    if o.fetched.tokens_mean.is_some() {
+        // What a step leaves out is lost to it as if destroyed; without a recording nobody knows how much.
+        return q.lost_mass_mean;
+    }
+    let nothing = q.destroyed_share <= 0.0;
+    q.destroyed_mass_mean.or(nothing.then_some(0.0))
 }
 
 /// Objectives by name; none asked for are the first three.

@@ -315,6 +315,22 @@ fn plan_shows_direct_where_the_link_is_coherent_and_selective_only_when_asked() 
         best.iter().all(|b| b.as_deref() != Some("selective")),
         "{best:?}"
     );
+    // The other modes are what they are without it.
+    let streamed = |t1: &str| {
+        let mut settings = Settings::defaults(Verb::Plan);
+        for (name, text) in [("hardware", "h100-sxm"), ("output", "4000"), ("t1", t1)] {
+            settings
+                .set(name, &[text.to_string()], Origin::Flag)
+                .unwrap();
+        }
+        let answer = plan(&resolve::question(&settings).unwrap()).unwrap();
+        let all = &answer.rows[0].alternatives;
+        let way = all.iter().find(|a| a.name == "stream").unwrap();
+        way.outcome.throughput.output_tokens_per_s
+    };
+    for t1 in ["direct", "selective:top-k=64", "host-attention"] {
+        assert_eq!(streamed(t1), streamed("stream"), "{t1}");
+    }
     let (h100, _, _, _) = names(&[("t1", "direct")]);
     assert!(has(&h100, "direct"));
 }
@@ -440,5 +456,25 @@ proptest! {
             prop_assert!(most <= k + 1e-9, "{} of {}", most, k);
         }
         prop_assert!(out.traffic.h2d_busy_share <= 1.0 + 1e-9);
+    }
+}
+
+#[test]
+fn both_fidelities_agree_on_the_new_modes() {
+    for t1 in ["direct", "selective:top-k=64", "selective:top-k=100000"] {
+        for card in ["h100-sxm", "gh200"] {
+            let speed = |fidelity: &str| {
+                let words = format!(
+                    "model llama-3.1-8b weights int8 hardware {card} prompt 100 output 500 batch 4 t1 {t1} \
+                     fidelity {fidelity} policy four-tier:hbm=0.1,interval=16,window=16"
+                );
+                simulated(&words).throughput.output_tokens_per_s.unwrap()
+            };
+            let (step, layer) = (speed("step"), speed("layer"));
+            assert!(
+                (step / layer - 1.0).abs() < 0.02,
+                "{card} {t1}: {step} {layer}"
+            );
+        }
     }
 }
