@@ -1,17 +1,17 @@
-//! `kvplan trace`: import, look into, check and export recorded attention.
+//! `kvplan trace`: import, look into, check, export, draw and continue recorded attention.
 //!
 //! A FILE is a path, or the name of a trace in the binary (`kvplan trace info smol_0_t6_s1`). Exit codes: 0 fine;
 //! 1 `verify` found a sound but unfinished file; 2 a path that cannot be read or written; 3 damaged or impossible data.
 
 use super::interrupt;
 use crate::error::{Cause, Error, Result};
-use crate::trace::{TraceReader, beside, export, find, half, import, stats, verify};
+use crate::trace::{Rows, TraceReader, beside, export, find, half, import, stats, synth, verify};
 use crate::units::Bytes;
 use crate::units::text::{group, printable, show_bytes};
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Verbs of `trace`.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -26,6 +26,8 @@ pub enum TraceCommand {
     Verify(VerifyArgs),
     /// Writes a raw pair: OUT.json and OUT.rows.f16 (and OUT.layers.f16 where there are per-layer rows).
     Export(ExportArgs),
+    /// Draws a trace from a few numbers, or continues a recorded one by its fitted shape.
+    Synth(SynthArgs),
 }
 
 impl TraceCommand {
@@ -37,6 +39,7 @@ impl TraceCommand {
             Self::Head(a) => PathBuf::from(&a.file),
             Self::Verify(a) => PathBuf::from(&a.file),
             Self::Export(a) => PathBuf::from(&a.file),
+            Self::Synth(a) => return a.bytes(),
         };
         std::fs::metadata(path).map_or(0, |m| m.len())
     }
@@ -101,6 +104,76 @@ pub struct ExportArgs {
     pub out: PathBuf,
 }
 
+/// Arguments of `trace synth`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SynthArgs {
+    /// Trace to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Random seed: equal seeds give equal rows.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Recorded trace to continue: its rows are kept, drawn ones follow.
+    #[arg(long, value_name = "TRACE", requires = "steps", conflicts_with_all = ["prompt", "rows", "sinks", "recency", "middle", "heavy", "drift", "revisit"])]
+    pub like: Option<String>,
+    /// Rows of the continued trace, recorded ones included.
+    #[arg(long, value_name = "N", requires = "like")]
+    pub steps: Option<u32>,
+    /// Prompt tokens.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub prompt: u32,
+    /// Rows to draw.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub rows: u32,
+    /// Numbers of the shape.
+    #[command(flatten)]
+    pub shape: ShapeArgs,
+}
+
+impl SynthArgs {
+    /// Bytes of the rows it will write, if the prompt is as given.
+    fn bytes(&self) -> u64 {
+        let rows = u64::from(self.steps.unwrap_or(self.rows));
+        rows * (2 * u64::from(self.prompt) + rows + 1)
+    }
+}
+
+/// The shape of a drawn trace; defaults are those of the shipped `SmolLM2` traces.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct ShapeArgs {
+    /// Share on the first four positions.
+    #[arg(long, value_name = "SHARE", default_value_t = synth::Shape::default().sinks, allow_negative_numbers = true)]
+    pub sinks: f64,
+    /// Share on the latest 128 tokens.
+    #[arg(long, value_name = "SHARE", default_value_t = synth::Shape::default().recency, allow_negative_numbers = true)]
+    pub recency: f64,
+    /// Share on older generated tokens after 1,000 steps; what the three leave goes to the prompt.
+    #[arg(long, value_name = "SHARE", default_value_t = synth::Shape::default().middle, allow_negative_numbers = true)]
+    pub middle: f64,
+    /// Share of the tokens that are heavy hitters, which do not decay.
+    #[arg(long, value_name = "SHARE", default_value_t = synth::Shape::default().heavy, allow_negative_numbers = true)]
+    pub heavy: f64,
+    /// Share of the heavy hitters that cease to be any within 64 steps.
+    #[arg(long, value_name = "SHARE", default_value_t = synth::Shape::default().drift, allow_negative_numbers = true)]
+    pub drift: f64,
+    /// Spread (of logs) with which stretches of text are revisited, from one 64 rows to the next.
+    #[arg(long, value_name = "SPREAD", default_value_t = synth::Shape::default().revisit, allow_negative_numbers = true)]
+    pub revisit: f64,
+}
+
+impl ShapeArgs {
+    fn shape(self) -> synth::Shape {
+        synth::Shape {
+            sinks: self.sinks,
+            recency: self.recency,
+            middle: self.middle,
+            heavy: self.heavy,
+            drift: self.drift,
+            revisit: self.revisit,
+        }
+    }
+}
+
 /// How `info` and `verify` print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TraceFormat {
@@ -121,6 +194,7 @@ pub fn run(command: &TraceCommand, out: &mut dyn Write) -> Result<()> {
         TraceCommand::Head(args) => head(args, out),
         TraceCommand::Verify(args) => run_verify(args, out),
         TraceCommand::Export(args) => run_export(args, out),
+        TraceCommand::Synth(args) => run_synth(args, out),
     }
 }
 
@@ -129,16 +203,7 @@ fn run_import(args: &ImportArgs, out: &mut dyn Write) -> Result<()> {
         prompt: args.prompt,
         model: args.model.clone(),
     };
-    let same = |a: &PathBuf, b: &PathBuf| {
-        std::fs::canonicalize(a).is_ok_and(|a| std::fs::canonicalize(b).is_ok_and(|b| a == b))
-    };
-    if same(&args.file, &args.out) {
-        return Err(Error::usage(format!(
-            "{}: the trace would replace what it is made from",
-            args.out.display()
-        ))
-        .help("name another file with -o"));
-    }
+    check_apart(&args.file, &args.out)?;
     let part = beside::part_name(&args.out);
     interrupt::guard(&part);
     let made = import::import(&args.file, &options, &args.out)?;
@@ -152,6 +217,20 @@ fn run_import(args: &ImportArgs, out: &mut dyn Write) -> Result<()> {
             count(made.prompt)
         ),
     )
+}
+
+/// Refuses to write a trace over the one it is made from.
+fn check_apart(from: &Path, to: &Path) -> Result<()> {
+    let same =
+        std::fs::canonicalize(from).is_ok_and(|a| std::fs::canonicalize(to).is_ok_and(|b| a == b));
+    if same {
+        return Err(Error::usage(format!(
+            "{}: the trace would replace what it is made from",
+            to.display()
+        ))
+        .help("name another file with -o"));
+    }
+    Ok(())
 }
 
 fn run_export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
@@ -169,6 +248,38 @@ fn run_export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     }
     let rows = group(&reader.rows().to_string());
     line(out, &format!("{}: {rows} rows", args.out.display()))
+}
+
+fn run_synth(args: &SynthArgs, out: &mut dyn Write) -> Result<()> {
+    let part = beside::part_name(&args.out);
+    interrupt::guard(&part);
+    let (rows, from) = if let (Some(like), Some(steps)) = (&args.like, args.steps) {
+        check_apart(Path::new(like), &args.out)?;
+        let reader = find(like)?;
+        (
+            steps,
+            synth::continued(&reader, steps, args.seed, &args.out)?,
+        )
+    } else {
+        synth::fresh(
+            &args.shape.shape(),
+            args.prompt,
+            args.rows,
+            args.seed,
+            &args.out,
+        )?;
+        (args.rows, 0)
+    };
+    interrupt::release(&part);
+    line(
+        out,
+        &format!(
+            "{}: {} rows, drawn from row {} on",
+            args.out.display(),
+            count(rows),
+            count(from)
+        ),
+    )
 }
 
 fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<()> {
@@ -198,6 +309,7 @@ fn info_json(reader: &TraceReader, window: u32, mass: Option<stats::MassShares>)
         "prompt": reader.prompt(),
         "rows": reader.rows(),
         "planned_rows": header.planned_rows,
+        "synthetic_from": reader.synthetic_from(),
         "partial": reader.is_partial(),
         "file_bytes": reader.file_bytes(),
         "chunk_rows": header.chunk_rows,
@@ -223,6 +335,13 @@ fn info_table(
     field(out, "shape", shape(reader))?;
     field(out, "prompt", format!("{} tokens", count(reader.prompt())))?;
     field(out, "rows", rows_text(reader))?;
+    if let Some(from) = reader.synthetic_from() {
+        field(
+            out,
+            "synthetic",
+            format!("drawn, not recorded, from row {} on", count(from)),
+        )?;
+    }
     field(out, "file", show_bytes(Bytes(reader.file_bytes())))?;
     let kinds: Vec<&str> = header.sections.iter().map(|s| s.kind.as_str()).collect();
     field(out, "sections", kinds.join(", "))?;

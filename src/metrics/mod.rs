@@ -168,6 +168,12 @@ pub struct Quality {
     pub destroyed_share: f64,
     /// Attention mass that the full cache would put on destroyed tokens: mean over steps.
     pub destroyed_mass_mean: Option<f64>,
+    /// Bootstrap 90 % interval of that mean over traces: low end; null for a single trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destroyed_mass_mean_low: Option<f64>,
+    /// High end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destroyed_mass_mean_high: Option<f64>,
     /// 99th percentile over steps.
     pub destroyed_mass_p99: Option<f64>,
     /// Worst step.
@@ -229,6 +235,12 @@ pub struct TierUse {
     pub tokens_end: f64,
     /// Mean attention mass over steps; null without recorded rows.
     pub mass_mean: Option<f64>,
+    /// Bootstrap 90 % interval of that mean over traces: low end; null for a single trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mass_low: Option<f64>,
+    /// High end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mass_high: Option<f64>,
 }
 
 /// Moves, per request.
@@ -255,6 +267,9 @@ pub struct TraceUse {
     pub name: Option<String>,
     /// Model that was recorded.
     pub recorded_model: Option<String>,
+    /// Traces that means are over; null for a single trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u32>,
     /// Recorded rows.
     pub rows: u32,
     /// Share of the run's steps past the recorded rows.

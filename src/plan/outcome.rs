@@ -65,7 +65,7 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
         },
         quality: quality_of(case),
         fetched: fetched(&case.timelines),
-        tiers: tiers(&case.timelines),
+        tiers: tiers(case),
         moves: moves(&case.timelines),
         trace: trace_use(case),
         depends_on_trace: depends(case),
@@ -292,6 +292,7 @@ fn quality_of(case: &Case) -> Quality {
     let each: Vec<Mass> = case.timelines.iter().map(|t| Mass::of(t)).collect();
     let n = each.len().max(1) as f64;
     let recorded = case.timelines.iter().all(|t| !t.mass.is_empty());
+    let interval = over_traces(case, |t| Mass::of(t).destroyed.mean);
     let worst = |f: fn(&Mass) -> f64| recorded.then(|| each.iter().map(f).fold(0.0, f64::max));
     let mean = |f: fn(&Mass) -> f64| recorded.then(|| each.iter().map(f).sum::<f64>() / n);
     let selects = leaves_out(&case.timelines);
@@ -299,6 +300,8 @@ fn quality_of(case: &Case) -> Quality {
     Quality {
         destroyed_share: each.iter().map(|q| q.destroyed_share).sum::<f64>() / n,
         destroyed_mass_mean: mean(|q| q.destroyed.mean),
+        destroyed_mass_mean_low: interval.map(|i| i.low),
+        destroyed_mass_mean_high: interval.map(|i| i.high),
         destroyed_mass_p99: worst(|q| q.destroyed.p99),
         destroyed_mass_max: worst(|q| q.destroyed.max),
         residual_mass_mean: picked(mean(|q| q.residual.mean)),
@@ -345,7 +348,18 @@ fn fetched(timelines: &[Arc<Timeline>]) -> Fetched {
     }
 }
 
-fn tiers(timelines: &[std::sync::Arc<Timeline>]) -> Tiers {
+/// Resamples behind an interval over traces.
+const RESAMPLES: u32 = 2000;
+
+/// Mean of a figure of each trace's timeline with its bootstrap interval; none without rows or for a single trace.
+fn over_traces(case: &Case, figure: impl Fn(&Timeline) -> f64) -> Option<stats::Estimate> {
+    let each: Vec<f64> = case.timelines.iter().map(|t| figure(t)).collect();
+    let known = each.len() > 1 && case.timelines.iter().all(|t| !t.mass.is_empty());
+    known.then(|| stats::bootstrap_mean(&each, RESAMPLES, case.scenario.seed))?
+}
+
+fn tiers(case: &Case) -> Tiers {
+    let timelines = &case.timelines;
     let mut out = Tiers::default();
     let n = timelines.len() as f64;
     let recorded = timelines.iter().all(|t| !t.mass.is_empty());
@@ -359,6 +373,11 @@ fn tiers(timelines: &[std::sync::Arc<Timeline>]) -> Tiers {
             tier.tokens_end += ends[i] / n;
             tier.mass_mean = recorded.then(|| tier.mass_mean.unwrap_or(0.0) + mass[i] / n);
         }
+    }
+    let all = [&mut out.t0, &mut out.t1, &mut out.t2, &mut out.t3];
+    for (i, tier) in all.into_iter().enumerate() {
+        let interval = over_traces(case, |t| t.mass_mean()[i]);
+        (tier.mass_low, tier.mass_high) = (interval.map(|i| i.low), interval.map(|i| i.high));
     }
     out
 }
@@ -399,6 +418,7 @@ fn trace_use(case: &Case) -> TraceUse {
     TraceUse {
         name: Some(names.join(", ")),
         recorded_model: Some(first.header().model.clone()),
+        n: u32::try_from(case.traces.len()).ok().filter(|n| *n > 1),
         rows: crate::trace::Rows::rows(first.as_ref()),
         synthetic_share: case.timelines.iter().map(past).sum::<f64>() / steps.max(1.0),
     }
@@ -633,6 +653,12 @@ fn notes(case: &Case, memory: &Memory) -> Vec<String> {
             "host memory: {} would be pinned, the limit is {}",
             crate::units::text::show_bytes(Bytes(memory.ddr_peak_bytes)),
             crate::units::text::show_bytes(Bytes(memory.ddr_capacity_bytes))
+        ));
+    }
+    if case.traces.len() > 1 {
+        out.push(format!(
+            "mass, moves and quality are means over {} traces; intervals are 90 %, by bootstrap over traces",
+            case.traces.len()
         ));
     }
     out.extend(crate::catalog::hardware_warnings(&s.deployment.hardware));

@@ -2,22 +2,27 @@
 //!
 //! Fewer steps: the first rows. Another prompt: it only adds or removes T0 tokens, for policies that protect the whole
 //! prompt; others are refused, since their ranking would need rows that do not exist. More steps: tokens by tier come
-//! from the lengths and are exact; mass, moves and scatter past the recorded end come from the fitted shape of the trace
-//! (see `shape`) and `synthetic_from` says from where. Past the end T3, T2 and T1 are taken to hold the lowest shares of
-//! one ranking; where the policy does not rank so (it destroys, or T1 is append-only), the mass is scaled by what the
-//! recorded end shows. Mass on T1 never exceeds that of all candidates and grows with T1's share of them.
+//! from the lengths and are exact; mass and promotions past the recorded end come from a sample of the tokens that the
+//! fitted law of the trace has to come (see `outlook`), scatter from the recorded rankings (see `shape`), and
+//! `synthetic_from` says from where. What the sample cannot know is what the text will do; the law is that of the trace's
+//! late part. Policies of the family that rank by a
+//! record of their own (or by lanes) are not sampled: what they destroyed is scaled by what the recorded end shows.
 
 use super::lanes;
 use super::length::by_length;
+use super::outlook::Order;
 use super::pass::{drive, drive_watched};
-use super::shape::{Fitter, Shape};
+use super::shape::Fitter;
+use super::tail::extrapolate;
 use crate::error::{Error, Result};
 use crate::policy::four_tier::{Hbm, Params, Preset, Protected};
 use crate::policy::registry::Kind;
 use crate::policy::{Lanes, Policy, PolicySpec};
 use crate::score::{Rule, Score};
-use crate::timeline::{Interval, Timeline};
+use crate::timeline::{Interval, Tier, Timeline};
 use crate::trace::Rows;
+use crate::trace::synth::{Law, WINDOW};
+use std::sync::Arc;
 
 /// Replays `rows` under `spec` for a deployment of `prompt` and `output` tokens.
 ///
@@ -52,7 +57,9 @@ pub fn extended_together(
     }
     let mut timelines = Vec::new();
     if !lanes.policies.is_empty() {
-        timelines = drive(rows, recorded, &mut lanes.policies)?;
+        // There is no one placement of which the tiers at the end could be told.
+        let replayed = drive(rows, recorded, &mut lanes.policies)?;
+        timelines.extend(replayed.into_iter().map(|t| (t, Vec::new())));
     }
     let mut members = lanes.members;
     let split = members.len();
@@ -79,10 +86,15 @@ pub fn extended_together(
         )?;
         timelines.extend(replayed);
     }
-    for (m, mut timeline) in members.into_iter().zip(timelines) {
+    for (m, (mut timeline, tiers)) in members.into_iter().zip(timelines) {
         shift_prompt(&mut timeline, prompt);
+        timeline.synthetic_from = rows.synthetic_from().filter(|from| *from < recorded);
         let place = m.place;
-        out[place] = Some(m.go_on(timeline, beyond));
+        out[place] = Some(if beyond {
+            m.go_on(rows, timeline, &tiers)
+        } else {
+            Ok(timeline)
+        });
     }
     Ok(out.into_iter().flatten().collect())
 }
@@ -121,11 +133,10 @@ impl Batch {
 }
 
 impl Member {
-    /// The timeline at the deployment's length.
-    fn go_on(self, mut timeline: Timeline, beyond: bool) -> Result<Timeline> {
-        if beyond {
-            extrapolate(&mut timeline, &self.counts, &self.fit.plan(&self.counts)?);
-        }
+    /// The timeline at the deployment's length, given the tier of each position at the recorded end.
+    fn go_on(self, rows: &dyn Rows, mut timeline: Timeline, tiers: &[Tier]) -> Result<Timeline> {
+        let law = self.fit.law(rows, &self.counts)?;
+        extrapolate(&mut timeline, &self.counts, self.fit, law.as_deref(), tiers);
         Ok(timeline)
     }
 }
@@ -172,42 +183,59 @@ fn shift_prompt(timeline: &mut Timeline, prompt: u32) {
     timeline.prompt = prompt;
 }
 
-/// What is fitted during the replay.
-struct Fit {
-    ranking: Ranking,
+/// What is gathered during the replay.
+pub(super) struct Fit {
+    pub(super) ranking: Ranking,
     cadence: u32,
-    fitter: Fitter,
-    /// Places of the column sums and of the policy's own score among those watched.
-    scores: [usize; 2],
+    recorded: u32,
+    pub(super) fitter: Fitter,
+    /// Score of each position after the last row (column sums for per-age).
+    pub(super) scores: Vec<f64>,
+    /// Place of the score it ranks by among those watched, if it ranks by any.
+    watched: Option<usize>,
 }
 
-/// First step of the recorded end that the shape is fitted to: the last quarter. The share of the candidates still grows
-/// in most recorded traces, so an earlier start reads too low; a later one has too few decisions.
-fn late(recorded: u32) -> u32 {
+/// First step of the recorded end that the scatter is taken from: the last quarter, four decisions at least.
+pub(super) fn late(recorded: u32) -> u32 {
     recorded - (recorded / 4).max(4 * 64).min(recorded)
 }
 
 /// Which tokens compete, and by what.
 #[derive(Clone, Copy)]
-enum Ranking {
+pub(super) enum Ranking {
     /// Nothing ever leaves T0.
     None,
     /// Four-tier's candidates by its score.
     Score(Params),
-    /// All between the sinks and the latest 128 tokens, not ranked.
+    /// All between the sinks and the window, the oldest first.
     Age { sinks: u32, window: u32 },
+    /// By what the policy alone knows: all but the latest tokens.
+    Own,
 }
-
-/// Latest tokens that draw far more than an even share of the mass, for policies that do not rank (tokens).
-const RECENT: u32 = 128;
 
 impl Ranking {
     /// Tokens that compete when the sequence is `length` long.
-    fn protected(&self, prompt: u32, length: u32) -> Protected {
+    pub(super) fn protected(&self, prompt: u32, length: u32) -> Protected {
         match self {
             Self::None => Protected::between(0, length, length),
             Self::Score(params) => Protected::of(params, prompt, length),
             Self::Age { sinks, window } => Protected::between(*sinks, *window, length),
+            Self::Own => Protected::between(0, WINDOW, length),
+        }
+    }
+
+    pub(super) fn order(&self) -> Order {
+        match self {
+            Self::Score(p) => Order {
+                rule: Some(p.score),
+                append_only: p.preset == Preset::Prototype,
+                path: p.evict > 0.0 || p.preset == Preset::Prototype,
+            },
+            _ => Order {
+                rule: None,
+                append_only: false,
+                path: true,
+            },
         }
     }
 }
@@ -219,220 +247,63 @@ impl Fit {
             Kind::FourTier(p) | Kind::Oracle(p) => Ranking::Score(p),
             Kind::StreamingLlm(p) => Ranking::Age {
                 sinks: p.sinks,
-                window: p.window.min(RECENT),
+                window: p.window,
             },
-            // No single ranking of all tokens: an even share of the mass, scaled by the recorded end.
-            _ => Ranking::Age {
-                sinks: 0,
-                window: RECENT,
-            },
+            _ => Ranking::Own,
         };
         Self {
             ranking,
             cadence: spec.interval().unwrap_or(64).min(64),
+            recorded,
             fitter: Fitter::new(late(recorded)),
-            scores: [0; 2],
+            scores: Vec::new(),
+            watched: None,
         }
     }
 
-    /// Adds the scores it wants to see to those that are watched.
+    /// Adds the score it wants to see to those that are watched.
     fn share(&mut self, rules: &mut Vec<Rule>) {
         let own = match self.ranking {
+            Ranking::None | Ranking::Own => return,
             Ranking::Score(p) => p.score,
-            _ => Rule::Cumulative,
+            Ranking::Age { .. } => Rule::Cumulative,
         };
-        self.scores = [Rule::Cumulative, own].map(|rule| {
-            rules.iter().position(|r| *r == rule).unwrap_or_else(|| {
-                rules.push(rule);
-                rules.len() - 1
-            })
-        });
+        self.watched = Some(rules.iter().position(|r| *r == own).unwrap_or_else(|| {
+            rules.push(own);
+            rules.len() - 1
+        }));
     }
 
     fn watch(&mut self, step: u32, length: u32, prompt: u32, scores: &[Score]) {
-        if (step + 1).is_multiple_of(self.cadence) {
-            let protected = self.ranking.protected(prompt, length);
-            let (received, score) = (&scores[self.scores[0]], &scores[self.scores[1]]);
-            self.fitter.decision(step + 1, &protected, score, received);
-        }
-    }
-
-    /// The shape, unless nothing ever leaves T0.
-    fn plan(self, counts: &Timeline) -> Result<Plan> {
-        let spills = counts
-            .intervals
-            .iter()
-            .any(|i| i.tokens[1..].iter().any(|n| *n > 0.0));
-        let shape = match self.ranking {
-            _ if !spills => None,
-            Ranking::None => None,
-            Ranking::Score(_) => Some(self.fitter.fit()?),
-            Ranking::Age { .. } => Some(self.fitter.fit()?.flat()),
-        };
-        Ok(Plan {
-            shape,
-            ranking: self.ranking,
-        })
-    }
-}
-
-/// How mass and moves go on.
-struct Plan {
-    shape: Option<Shape>,
-    ranking: Ranking,
-}
-
-impl Plan {
-    /// Candidates under an interval, destroyed ones included (tokens).
-    fn candidates(&self, prompt: u32, interval: &Interval) -> f64 {
-        let length = prompt + interval.first_step;
-        f64::from(self.ranking.protected(prompt, length).candidate_count()).max(1.0)
-    }
-
-    /// Mass on T0..T3 of a row under an interval.
-    fn mass(&self, prompt: u32, interval: &Interval, scale: &[f64; 4]) -> [f64; 4] {
-        let Some(shape) = &self.shape else {
-            return [1.0, 0.0, 0.0, 0.0];
-        };
-        let all = self.candidates(prompt, interval);
-        let [_, t1, t2, t3] = interval.tokens.map(|n| n / all);
-        let (low, middle, high) = (
-            shape.below(t3),
-            shape.below(t3 + t2),
-            shape.below(t3 + t2 + t1),
-        );
-        let raw = [high - middle, middle - low, low];
-        let scaled: [f64; 3] = std::array::from_fn(|i| raw[i] * scale[i + 1]);
-        let sum: f64 = scaled.iter().sum();
-        let fit = if sum > shape.below(1.0) {
-            shape.below(1.0) / sum
-        } else {
-            1.0
-        };
-        let [m1, m2, m3] = scaled.map(|m| m * fit);
-        [1.0 - m1 - m2 - m3, m1, m2, m3]
-    }
-
-    /// How far the recorded end lies from the fitted mass, by tier; 1 where the ranking is the policy's own.
-    fn scale(&self, timeline: &Timeline) -> [f64; 4] {
-        let own = match self.ranking {
-            Ranking::Score(p) => p.evict <= 0.0 && p.preset == Preset::Algorithm,
-            Ranking::Age { .. } => false,
-            Ranking::None => true,
-        };
-        let mut sums = [[0.0; 4]; 2];
-        if !own {
-            for step in late(timeline.steps)..timeline.steps {
-                let interval = &timeline.intervals[timeline.interval_at(step)];
-                let fitted = self.mass(timeline.prompt, interval, &[1.0; 4]);
-                for tier in 0..4 {
-                    sums[0][tier] += timeline.mass[step as usize][tier];
-                    sums[1][tier] += fitted[tier];
-                }
-            }
-        }
-        std::array::from_fn(|tier| match (sums[0][tier], sums[1][tier]) {
-            (real, fitted) if real > 0.0 && fitted > 1e-6 => (real / fitted).clamp(0.25, 4.0),
-            _ => 1.0,
-        })
-    }
-
-    /// Fills in the moves and the scatter of a decision from the fitted shape.
-    fn moves(&self, prompt: u32, before: &Interval, interval: &mut Interval) {
-        let (Some(shape), Ranking::Score(params)) = (&self.shape, self.ranking) else {
+        let Some(score) = self.watched.map(|at| &scores[at]) else {
             return;
         };
-        let all = self.candidates(prompt, interval);
-        let host = |i: &Interval| i.tokens[1] + i.tokens[2];
-        let gone = host(interval) + interval.tokens[3];
-        if host(interval) > 0.0 && params.preset == Preset::Algorithm {
-            interval.promoted = shape.climbers(gone / all).min(host(before));
+        if (step + 1).is_multiple_of(self.cadence) {
+            self.fitter
+                .decision(step + 1, &self.ranking.protected(prompt, length), score);
         }
-        interval.demoted = (interval.promoted + host(interval) - host(before)).max(0.0);
-        let compressed = interval.tokens[2] - before.tokens[2];
-        interval.compressed = compressed.max(0.0).min(interval.demoted);
-        let scattered = (shape.runs(gone / all) * all).max(1.0);
-        interval.runs[0] = 1.0 + scattered;
-        let mut low = 0.0;
-        for tier in [3, 2, 1] {
-            // A band of the ranking is cut off from its neighbours on both sides.
-            let high = low + interval.tokens[tier] / all;
-            let cuts = (shape.runs(low) + shape.runs(high)) * all;
-            interval.runs[tier] = cuts.min(interval.tokens[tier]);
-            low = high;
+        if step + 1 == self.recorded {
+            let age = |p: u32| {
+                if score.rule() == Rule::PerAge {
+                    f64::from((length - p).max(1))
+                } else {
+                    1.0
+                }
+            };
+            self.scores = (0..length).map(|p| score.of(p) * age(p)).collect();
         }
-        let density = (scattered / gone.max(1.0)).min(1.0);
-        interval.moved_runs = interval.promoted + interval.demoted * density;
-        let pages = f64::from(prompt + interval.first_step + 1) / 16.0;
-        interval.t0_pages = (pages - shape.pages(gone / all) * all / 16.0).ceil();
     }
-}
 
-/// Appends what was not recorded to a replayed timeline.
-fn extrapolate(timeline: &mut Timeline, counts: &Timeline, plan: &Plan) {
-    let recorded = timeline.steps;
-    let scale = plan.scale(timeline);
-    let degraded = late_degraded(timeline);
-    if timeline
-        .intervals
-        .last()
-        .is_some_and(|i| i.first_step == recorded)
-    {
-        // The closing interval is now one that a step runs under: its own token joins T0.
-        timeline.intervals.last_mut().expect("just seen").tokens[0] += 1.0;
-    }
-    let known = timeline.intervals.last().map_or(0, |i| i.first_step);
-    let start = counts
-        .intervals
-        .partition_point(|i| i.first_step <= known && recorded > 0);
-    for interval in &counts.intervals[start..] {
-        let mut interval = *interval;
-        if let Some(before) = timeline.intervals.last() {
-            let before = *before;
-            plan.moves(timeline.prompt, &before, &mut interval);
+    /// The law of the recorded rows, unless nothing ever leaves T0.
+    fn law(&self, rows: &dyn Rows, counts: &Timeline) -> Result<Option<Arc<Law>>> {
+        let leaves = |i: &Interval| i.tokens[1..].iter().any(|n| *n > 0.0);
+        if matches!(self.ranking, Ranking::None) || !counts.intervals.iter().any(leaves) {
+            return Ok(None);
         }
-        timeline.intervals.push(interval);
-    }
-    timeline.steps = counts.steps;
-    timeline.retiers = counts.retiers;
-    timeline.synthetic_from = Some(recorded);
-    fill_mass(timeline, recorded, plan, &scale, degraded);
-}
-
-/// Mass of every step from `recorded` on.
-fn fill_mass(timeline: &mut Timeline, recorded: u32, plan: &Plan, scale: &[f64; 4], degraded: f64) {
-    let first = if timeline.intervals.is_empty() {
-        0
-    } else {
-        timeline.interval_at(recorded)
-    };
-    let has_t2 = timeline.intervals.iter().any(|i| i.tokens[2] > 0.0);
-    if has_t2 {
-        timeline.degraded.resize(recorded as usize, 0.0);
-    }
-    for index in first..timeline.intervals.len() {
-        let interval = timeline.intervals[index];
-        let from = interval.first_step.max(recorded);
-        let steps = (interval.first_step + timeline.steps_of(index)).saturating_sub(from) as usize;
-        let mass = plan.mass(timeline.prompt, &interval, scale);
-        timeline.mass.resize(timeline.mass.len() + steps, mass);
-        if has_t2 {
-            let on = (mass[2] * degraded).min(1.0 - mass[3]);
-            timeline
-                .degraded
-                .resize(timeline.degraded.len() + steps, on);
-        }
-    }
-}
-
-/// Mass on all degraded tokens over that on those in T2, in the recorded end.
-fn late_degraded(timeline: &Timeline) -> f64 {
-    let late = late(timeline.steps) as usize;
-    let in_t2: f64 = timeline.mass.iter().skip(late).map(|m| m[2]).sum();
-    let anywhere: f64 = timeline.degraded.iter().skip(late).sum();
-    if in_t2 > 0.0 && anywhere > 0.0 {
-        anywhere / in_t2
-    } else {
-        1.0
+        let law = match rows.memo() {
+            Some(memo) => memo.law(rows, self.recorded)?,
+            None => Arc::new(Law::fit(rows, self.recorded)?),
+        };
+        Ok(Some(law))
     }
 }

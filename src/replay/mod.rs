@@ -17,12 +17,14 @@ mod extend;
 mod lanes;
 mod length;
 pub mod npz;
+mod outlook;
 mod pass;
 mod placement;
 pub mod quality;
 mod selective;
 mod sequence;
 mod shape;
+mod tail;
 
 pub use decisions::{Decisions, decisions};
 pub use extend::{extended, extended_together};

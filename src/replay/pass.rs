@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::policy::{Lanes, Policy};
 use crate::score::{PART, Rule, Score, observe_bits};
 use crate::simd::Kernels;
-use crate::timeline::Timeline;
+use crate::timeline::{Tier, Timeline};
 use crate::trace::{Rows, half};
 
 /// Replays the first `limit` rows under policies of any make; timelines in the order of the policies.
@@ -34,7 +34,10 @@ pub fn drive(
     {
         let timelines = match lanes {
             _ if group.is_empty() => Vec::new(),
-            Lanes::Sequence => means(rows, limit, group, &[], &mut |_, _, _| {})?,
+            Lanes::Sequence => {
+                let ended = means(rows, limit, group, &[], &mut |_, _, _| {})?;
+                ended.into_iter().map(|(timeline, _)| timeline).collect()
+            }
             Lanes::Layer => lanes::layers(rows, limit, group)?,
             Lanes::KvHead => lanes::heads(rows, limit, group)?,
         };
@@ -44,15 +47,18 @@ pub fn drive(
     Ok(done.into_iter().map(|(_, timeline)| timeline).collect())
 }
 
+/// A timeline, and the tier of each position at its end.
+pub(super) type Ended = (Timeline, Vec<Tier>);
+
 /// As [`drive`], for policies of one lane a sequence; also keeps scores by the rules of `extra` and shows them to
-/// `watch(step, length, extra scores)` after every row.
+/// `watch(step, length, extra scores)` after every row, and returns with each timeline the tier of each position at the end.
 pub(super) fn drive_watched(
     rows: &dyn Rows,
     limit: u32,
     policies: &mut [Box<dyn Policy>],
     extra: &[Rule],
     watch: &mut dyn FnMut(u32, u32, &[Score]),
-) -> Result<Vec<Timeline>> {
+) -> Result<Vec<Ended>> {
     let group = policies
         .iter_mut()
         .map(|p| p.as_mut() as &mut dyn Policy)
@@ -67,7 +73,7 @@ fn means(
     policies: Vec<&mut dyn Policy>,
     extra: &[Rule],
     watch: &mut dyn FnMut(u32, u32, &[Score]),
-) -> Result<Vec<Timeline>> {
+) -> Result<Vec<Ended>> {
     let totals = column_totals(rows, limit, &policies)?;
     let mut scores = Scores::new(rows, extra, totals);
     let mut sequences = Vec::with_capacity(policies.len());
@@ -109,7 +115,11 @@ fn means(
         watch(step, length, &scores.list[..extra.len()]);
         Ok(())
     })?;
-    Ok(sequences.into_iter().map(|s| s.finish(limit)).collect())
+    let ended = |s: Sequence| {
+        let tiers = s.lanes[0].tiers().to_vec();
+        (s.finish(limit), tiers)
+    };
+    Ok(sequences.into_iter().map(ended).collect())
 }
 
 /// Refuses a row whose weights do not sum to 1 where they should. `total` is their sum in floating point, as the replay

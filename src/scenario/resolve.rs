@@ -132,7 +132,7 @@ pub fn adapt(settings: &mut Settings) -> Result<()> {
 
 /// `simulate --trace FILE`: the trace's own lengths, and half of the reasoning tokens in HBM.
 fn adapt_to_trace(settings: &mut Settings) -> Result<()> {
-    let TraceRef::Paths(paths) = trace(settings) else {
+    let TraceRef::Paths(paths) = trace(settings)? else {
         return Ok(());
     };
     let open = |name: &str| settings.asked(name).is_none();
@@ -171,12 +171,14 @@ fn common_lengths(settings: &Settings, paths: &[PathBuf]) -> Result<(u32, u32)> 
     common.ok_or_else(|| settings.wrong("trace", "names no file"))
 }
 
-fn trace(settings: &Settings) -> TraceRef {
-    match settings.get("trace") {
+fn trace(settings: &Settings) -> Result<TraceRef> {
+    Ok(match settings.get("trace") {
         None => TraceRef::Embedded,
         Some(given) if given.texts == ["none"] => TraceRef::None,
-        Some(given) => TraceRef::Paths(given.texts.iter().map(PathBuf::from).collect()),
-    }
+        Some(given) => {
+            TraceRef::Paths(world::traces(&given.texts).map_err(|e| place(settings, "trace", e))?)
+        }
+    })
 }
 
 /// Every hardware with every GPU count, in the order asked.
@@ -270,7 +272,7 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
             "lockstep" => Phase::Lockstep,
             _ => Phase::Seeded,
         },
-        trace: trace(settings),
+        trace: trace(settings)?,
         seed: seed(settings)?,
         audit: settings.audit,
         notes: Vec::new(),

@@ -43,6 +43,11 @@ pub(super) fn policy_in_full(text: &str) -> String {
     crate::policy::parse(text).map_or_else(|_| text.to_string(), |spec| spec.to_string())
 }
 
+/// The files that traces given by path, name or pattern stand for.
+pub(super) fn traces(texts: &[String]) -> Result<Vec<std::path::PathBuf>> {
+    crate::trace::set::expand(texts)
+}
+
 /// Whether a policy that is known to parse leaves its budget to the memory there is.
 pub(super) fn fits_to_memory(text: &str) -> bool {
     crate::policy::parse(text).is_ok_and(|spec| spec.hbm() == Some(Hbm::Fit))

@@ -23,8 +23,10 @@ pub mod progress;
 pub mod reader;
 mod scan;
 pub mod section;
+pub mod set;
 mod source;
 pub mod stats;
+pub mod synth;
 mod vectors;
 pub mod verify;
 pub mod writer;
@@ -46,6 +48,14 @@ pub trait Rows {
     fn rows(&self) -> u32;
     /// Attention each prompt position received during prefill, where recorded.
     fn column_sums(&self) -> Option<&[f32]>;
+    /// Where the law of these rows is remembered, if anywhere.
+    fn memo(&self) -> Option<&synth::Memo> {
+        None
+    }
+    /// First row that was drawn and not recorded, if there is one.
+    fn synthetic_from(&self) -> Option<u32> {
+        None
+    }
     /// Calls `f(t, weights)` for rows `0..limit` in order; `weights` are the binary16 bits of row `t`, P+t+1 of them.
     ///
     /// The slice is lent from a buffer that is reused: no allocation per row.

@@ -16,6 +16,7 @@ use crate::trace::layout::{Layout, RECORD, Record, u32_at};
 use crate::trace::preamble::read_header;
 use crate::trace::section::{KEPT, LAYERS, TOKENS};
 use crate::trace::source::Source;
+use crate::trace::synth::Memo;
 use crate::trace::vectors::Vectors;
 use std::ops::Range;
 use std::path::Path;
@@ -32,6 +33,7 @@ pub struct TraceReader {
     pub(crate) layout: Layout,
     pub(crate) rows: u32,
     pub(crate) partial: bool,
+    memo: Arc<Memo>,
 }
 
 impl TraceReader {
@@ -73,6 +75,7 @@ impl TraceReader {
             layout,
             rows: 0,
             partial: true,
+            memo: Arc::default(),
         };
         (reader.rows, reader.partial) = match reader.finished()? {
             Some(rows) => (rows, false),
@@ -298,6 +301,15 @@ impl Rows for TraceReader {
 
     fn column_sums(&self) -> Option<&[f32]> {
         self.header.prompt_column_sums.as_deref()
+    }
+
+    fn memo(&self) -> Option<&Memo> {
+        Some(&self.memo)
+    }
+
+    fn synthetic_from(&self) -> Option<u32> {
+        let from = self.header.extra.get("synthetic_from")?.as_u64()?;
+        u32::try_from(from).ok().filter(|t| *t < self.rows)
     }
 
     fn recorded_as(&self) -> Option<&str> {

@@ -1,4 +1,9 @@
 //! `selfcheck` on scenarios of several kinds, and the decisions that `simulate` hands out.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::naive_bytecount,
+    clippy::float_cmp
+)] // small whole counts
 
 use std::io::{Cursor, Read as _};
 

@@ -1,0 +1,351 @@
+//! Sound inputs to start from, words of each format, and checksums made right.
+
+use crate::trace_make::{flat, npy, padded, small, zip};
+use kvplan::trace::{Header, TraceWriter};
+
+const PROMPT: u32 = 3;
+const ROWS: u32 = 6;
+/// Weights of all rows: 6 * 3 + (1 + ... + 6).
+const FLAT: usize = 39;
+
+pub(crate) const KVT: &[&str] = &[
+    "CHNK",
+    "ONCE",
+    "DONE",
+    "rows",
+    "layers",
+    "tokens",
+    "prompt_length",
+    "chunk_rows",
+    "sections",
+    "lanes",
+    "bytes_once",
+    "null",
+    "4294967295",
+    "-1",
+    "1e999",
+    "[",
+    "}",
+    "\"",
+    "synthetic_from",
+    "extra",
+];
+pub(crate) const NPY: &[&str] = &[
+    "descr",
+    "<f2",
+    "<f4",
+    "<f8",
+    ">f4",
+    "<i8",
+    "fortran_order",
+    "True",
+    "False",
+    "shape",
+    "(",
+    ",)",
+    "()",
+    "(0,)",
+    "18446744073709551615",
+    "rows",
+    "prompt",
+    "column_sums",
+    "layers",
+    "PK\u{3}\u{4}",
+];
+pub(crate) const TENSORS: &[&str] = &[
+    "F16",
+    "BF16",
+    "F32",
+    "I64",
+    "U8",
+    "dtype",
+    "shape",
+    "data_offsets",
+    "__metadata__",
+    "[0,0]",
+    "[]",
+    "rows",
+    "prompt",
+    "-1",
+    "1e30",
+    "{",
+    "}",
+];
+pub(crate) const JSON: &[&str] = &[
+    "prompt_len",
+    "rows",
+    "layers",
+    "null",
+    "-1",
+    "1e9",
+    "4294967296",
+    "[",
+    "]",
+    "{",
+    "}",
+    "\"",
+    "forced",
+    "temp",
+];
+pub(crate) const TOML: &[&str] = &[
+    "model = ",
+    "hardware = ",
+    "policy = ",
+    "batch = ",
+    "prompt = ",
+    "output = ",
+    "kv = ",
+    "weights = ",
+    "trace = ",
+    "gpus = ",
+    "[",
+    "]",
+    "\"\"\"",
+    "'",
+    "=",
+    "\n",
+    "1e999",
+    "-1",
+    "nan",
+    "inf",
+    "true",
+    "[[",
+    "\"h100-sxm\"",
+    "\"four-tier:hbm=fit\"",
+    "9223372036854775807",
+    "1979-05-27",
+    "#",
+];
+pub(crate) const UNITS: &[&str] = &[
+    "GB", "GiB", "TB/s", "ms", "us", "k", "M", "%", "tok", "e", ".", "-", "+", "inf", "NaN", "_",
+    ",", " ", "\u{b5}s", "1e308", "0x",
+];
+pub(crate) const POLICY: &[&str] = &[
+    "four-tier",
+    "streaming-llm",
+    "full",
+    "oracle",
+    "stream-evict",
+    "h2o",
+    "tova",
+    "r-kv",
+    "snap-kv",
+    "raas",
+    "random",
+    "lru",
+    "-mean",
+    "budget",
+    "recent",
+    "heavy",
+    "kernel",
+    ":",
+    ",",
+    "=",
+    "hbm",
+    "evict",
+    "window",
+    "sinks",
+    "interval",
+    "score",
+    "t2",
+    "semantics",
+    "per-interval",
+    "cumulative",
+    "preset",
+    "prototype",
+    "experiment",
+    "protect",
+    "ema:",
+    "fit",
+    "tok",
+    "GiB",
+    "0.5",
+    "1e-320",
+    "4294967295",
+    "NaN",
+    "-0",
+];
+pub(crate) const PATTERN: &[&str] = &[
+    "*", "?", "[", "]", "!", "a-z", ".kvt", "smol", "[!]", "[]]", "\u{e9}",
+];
+
+/// Traces with and without further sections, and one that is cut.
+pub(crate) fn traces() -> Vec<Vec<u8>> {
+    let whole = small();
+    let cut = whole[..whole.len() - 40].to_vec();
+    vec![whole, cut, with_tokens()]
+}
+
+fn with_tokens() -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tokens.kvt");
+    let mut header = Header::new("toy", PROMPT).with_tokens();
+    header.chunk_rows = 4;
+    let mut writer = TraceWriter::create(&path, header).unwrap();
+    for t in 0..ROWS {
+        writer
+            .push_row(&crate::trace_make::row_at(PROMPT, t))
+            .unwrap();
+        writer.push_token(t, -0.5).unwrap();
+    }
+    writer.finish().unwrap();
+    std::fs::read(path).unwrap()
+}
+
+/// Recomputes every checksum that lies where it should.
+pub(crate) fn repair(bytes: &mut [u8]) {
+    let u32_at = |b: &[u8], at: usize| {
+        b.get(at..at + 4)
+            .map(|x| u32::from_le_bytes([x[0], x[1], x[2], x[3]]))
+    };
+    let Some(json) = u32_at(bytes, 12)
+        .map(|n| n as usize)
+        .filter(|n| 24 + n <= bytes.len())
+    else {
+        return;
+    };
+    put(bytes, 16, 24..24 + json);
+    put(bytes, 20, 0..20);
+    let mut at = 24 + json;
+    while at + 32 <= bytes.len() {
+        let length = u32_at(bytes, at + 16).unwrap_or(0) as usize;
+        let payload = at + 32..(at + 32).saturating_add(length);
+        if payload.end <= bytes.len() {
+            put(bytes, at + 24, payload.clone());
+        }
+        put(bytes, at + 28, at..at + 28);
+        at = payload.end;
+    }
+}
+
+/// Puts the checksum of a range at an offset.
+fn put(bytes: &mut [u8], at: usize, range: std::ops::Range<usize>) {
+    let crc = crc32fast::hash(&bytes[range]).to_le_bytes();
+    bytes[at..at + 4].copy_from_slice(&crc);
+}
+
+pub(crate) fn npys() -> Vec<Vec<u8>> {
+    // Padded rows tell the prompt by their width: 6 rows of at most 9 positions.
+    let columns = PROMPT + ROWS;
+    let rows = padded(PROMPT, ROWS, columns, 0.0);
+    vec![npy("<f4", &format!("({ROWS}, {columns})"), &rows)]
+}
+
+pub(crate) fn npzs() -> Vec<Vec<u8>> {
+    let rows = npy("<f2", &format!("({FLAT},)"), &flat(PROMPT, ROWS));
+    let prompt = npy("<i8", "()", &u64::from(PROMPT).to_le_bytes());
+    let sums: Vec<u8> = (0..PROMPT).flat_map(|_| 1f32.to_le_bytes()).collect();
+    let sums = npy("<f4", "(3,)", &sums);
+    vec![
+        zip(&[("rows.npy", &rows), ("prompt.npy", &prompt)]),
+        zip(&[
+            ("rows.npy", &rows),
+            ("prompt.npy", &prompt),
+            ("column_sums.npy", &sums),
+        ]),
+    ]
+}
+
+pub(crate) fn tensors() -> Vec<Vec<u8>> {
+    let rows = flat(PROMPT, ROWS);
+    let header = format!(
+        r#"{{"__metadata__":{{"prompt":"{PROMPT}","model":"toy"}},"rows":{{"dtype":"F16","shape":[{FLAT}],"data_offsets":[0,{}]}}}}"#,
+        rows.len()
+    );
+    let mut out = (header.len() as u64).to_le_bytes().to_vec();
+    out.extend(header.as_bytes());
+    out.extend(rows);
+    vec![out]
+}
+
+/// Arrays of an archive as one input, parted by [`PART`]: what is inside an archive is behind its checksums.
+pub(crate) fn arrays() -> Vec<Vec<u8>> {
+    let rows = npy("<f2", &format!("({FLAT},)"), &flat(PROMPT, ROWS));
+    let prompt = npy("<i8", "()", &u64::from(PROMPT).to_le_bytes());
+    let sums: Vec<u8> = (0..PROMPT).flat_map(|_| 1f32.to_le_bytes()).collect();
+    vec![[&rows, PART, &prompt, PART, &npy("<f4", "(3,)", &sums)].concat()]
+}
+
+const PART: &[u8] = b"\n--part--\n";
+
+/// The archive of such an input.
+pub(crate) fn zipped(input: &[u8]) -> Vec<u8> {
+    let mut parts = Vec::new();
+    let mut rest = input;
+    while let Some(at) = rest.windows(PART.len()).position(|w| w == PART) {
+        parts.push(&rest[..at]);
+        rest = &rest[at + PART.len()..];
+    }
+    parts.push(rest);
+    let names = ["rows.npy", "prompt.npy", "column_sums.npy", "layers.npy"];
+    let files: Vec<(&str, &[u8])> = names.into_iter().zip(parts).collect();
+    zip(&files)
+}
+
+/// A pair as one input: the JSON, a byte 0, the rows.
+pub(crate) fn pairs() -> Vec<Vec<u8>> {
+    let json = format!(
+        r#"{{"arch":"llama","layers":2,"prompt_len":{PROMPT},"rows":{ROWS},"temp":0.6,"prompt":[1,2,3],"forced":[]}}"#
+    );
+    let mut out = json.into_bytes();
+    out.push(0);
+    out.extend(flat(PROMPT, ROWS));
+    vec![out]
+}
+
+pub(crate) fn split_pair(input: &[u8]) -> (&[u8], &[u8]) {
+    let at = input.iter().position(|b| *b == 0).unwrap_or(input.len());
+    (&input[..at], input.get(at + 1..).unwrap_or_default())
+}
+
+fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|t| t.as_bytes().to_vec()).collect()
+}
+
+pub(crate) fn scenarios() -> Vec<Vec<u8>> {
+    texts(&[
+        include_str!("../../models/scenarios/desktop.toml"),
+        include_str!("../../models/scenarios/long-chain.toml"),
+        "model = \"qwen2.5-7b\"\nhardware = \"h100-sxm\"\nbatch = 4\nprompt = 100\noutput = 200\npolicy = \"four-tier:hbm=0.5\"\n",
+    ])
+}
+
+pub(crate) fn units() -> Vec<Vec<u8>> {
+    texts(&[
+        "12",
+        "48GiB",
+        "3.35TB/s",
+        "32k",
+        "1.5 ms",
+        "0.5",
+        "50%",
+        "2 us",
+        "989 TFLOP/s",
+        "16Ki",
+    ])
+}
+
+pub(crate) fn policies() -> Vec<Vec<u8>> {
+    texts(&[
+        "full",
+        "four-tier",
+        "four-tier:hbm=fit,evict=0.03,semantics=per-interval,window=64,sinks=4,interval=64,score=ema:0.98,t2=0.1,protect=sinks",
+        "four-tier:preset=prototype,hbm=8640tok",
+        "four-tier:hbm=32GiB",
+        "streaming-llm:sinks=4,window=1020",
+        "oracle:hbm=0.3",
+        "stream-evict:budget=0.5",
+        "h2o",
+        "h2o-mean",
+        "tova-mean",
+        "r-kv-importance",
+        "snap-kv:budget=512",
+        "raas",
+        "random",
+        "lru",
+    ])
+}
+
+pub(crate) fn patterns() -> Vec<Vec<u8>> {
+    texts(&["*.kvt", "smol_?_t6_s[12].kvt", "smol_0_t6_s1.kvt"])
+}

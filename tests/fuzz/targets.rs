@@ -1,0 +1,261 @@
+//! What is fuzzed, and what must hold of each.
+
+use crate::corpus;
+use kvplan::error::Error;
+use kvplan::policy::{self, four_tier::Hbm};
+use kvplan::scenario::settings::Source;
+use kvplan::scenario::{Settings, Verb, file, print, resolve};
+use kvplan::trace::import::{Options, import};
+use kvplan::trace::{TraceReader, export, stats, verify};
+use kvplan::units::text;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What became of an input.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Accepted(String),
+    Refused(String),
+}
+
+/// What to do with an input.
+type Run = dyn Fn(&[u8]) -> Outcome;
+
+pub(crate) struct Target {
+    pub(crate) name: &'static str,
+    pub(crate) corpus: Vec<Vec<u8>>,
+    /// Words that mean something in the format.
+    pub(crate) words: &'static [&'static str],
+    /// Makes checksums right again.
+    pub(crate) repair: Option<fn(&mut [u8])>,
+    pub(crate) run: Box<Run>,
+    /// Inputs of a smoke run.
+    pub(crate) smoke: u32,
+}
+
+/// The error must be the input's fault.
+fn refused(error: &Error) -> Outcome {
+    assert!([2, 3].contains(&error.exit_code()), "{error:?}");
+    Outcome::Refused(error.message.clone())
+}
+
+pub(crate) fn all() -> Vec<Target> {
+    // In memory where there is such a place: finished traces are flushed to the disk.
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let dir = Arc::new(dir.unwrap());
+    let inside = Arc::clone(&dir);
+    let importer = |ending: &'static str, corpus: Vec<Vec<u8>>, words| {
+        let dir = Arc::clone(&dir);
+        Target {
+            name: ending,
+            corpus,
+            words,
+            repair: (ending == "kvt").then_some(corpus::repair as fn(&mut [u8])),
+            run: Box::new(move |input| imported(dir.path(), ending, input)),
+            smoke: 400,
+        }
+    };
+    vec![
+        Target {
+            name: "reader",
+            corpus: corpus::traces(),
+            words: corpus::KVT,
+            repair: Some(corpus::repair),
+            run: Box::new(read),
+            smoke: 4000,
+        },
+        importer("kvt", corpus::traces(), corpus::KVT),
+        importer("npy", corpus::npys(), corpus::NPY),
+        importer("npz", corpus::npzs(), corpus::NPY),
+        Target {
+            name: "npz-inside",
+            corpus: corpus::arrays(),
+            words: corpus::NPY,
+            repair: None,
+            run: Box::new(move |input| imported(inside.path(), "npz", &corpus::zipped(input))),
+            smoke: 400,
+        },
+        importer("safetensors", corpus::tensors(), corpus::TENSORS),
+        importer("json", corpus::pairs(), corpus::JSON),
+        plain("toml", corpus::scenarios(), corpus::TOML, scenario, 1500),
+        plain("units", corpus::units(), corpus::UNITS, units, 8000),
+        plain(
+            "policy",
+            corpus::policies(),
+            corpus::POLICY,
+            policy_text,
+            8000,
+        ),
+        plain("set", corpus::patterns(), corpus::PATTERN, pattern, 500),
+    ]
+}
+
+fn plain(
+    name: &'static str,
+    corpus: Vec<Vec<u8>>,
+    words: &'static [&'static str],
+    run: fn(&str) -> Outcome,
+    smoke: u32,
+) -> Target {
+    let run = move |input: &[u8]| run(&String::from_utf8_lossy(input));
+    Target {
+        name,
+        corpus,
+        words,
+        repair: None,
+        run: Box::new(run),
+        smoke,
+    }
+}
+
+/// Everything that can be asked of an open trace.
+fn read(input: &[u8]) -> Outcome {
+    let reader = match TraceReader::from_shared("fuzz", input.into()) {
+        Ok(reader) => reader,
+        Err(e) => return refused(&e),
+    };
+    let rows = reader.rows();
+    let mut seen = 0;
+    let result = reader
+        .for_each_in(0..rows, &mut |_, _| {
+            seen += 1;
+            Ok(())
+        })
+        .and_then(|()| reader.tokens().map(|_| ()))
+        .and_then(|()| stats::mass_shares(&reader, 3, 0).map(|_| ()))
+        .and_then(|()| verify::verify(&reader).map(|_| ()));
+    match result {
+        Ok(()) => {
+            assert_eq!(seen, rows);
+            Outcome::Accepted(format!("{rows} rows, partial {}", reader.is_partial()))
+        }
+        Err(e) => refused(&e),
+    }
+}
+
+/// What is imported is a finished, sound trace that can be exported.
+fn imported(dir: &Path, ending: &str, input: &[u8]) -> Outcome {
+    let (from, out) = (dir.join(format!("in.{ending}")), dir.join("out.kvt"));
+    if ending == "json" {
+        let (head, rows) = corpus::split_pair(input);
+        std::fs::write(&from, head).unwrap();
+        std::fs::write(dir.join("in.rows.f16"), rows).unwrap();
+    } else {
+        std::fs::write(&from, input).unwrap();
+    }
+    let _ = std::fs::remove_file(&out);
+    match import(&from, &Options::default(), &out) {
+        Ok(made) => {
+            let reader = TraceReader::open(&out).unwrap();
+            let rows = made.rows;
+            assert_eq!((reader.rows(), reader.is_partial()), (rows, false));
+            verify::verify(&reader).unwrap();
+            export::export(&reader, &dir.join("exported.json")).unwrap();
+            Outcome::Accepted(format!("{rows} rows"))
+        }
+        Err(e) => {
+            let left: Vec<PathBuf> = [&out, &out.with_extension("kvt.part")]
+                .into_iter()
+                .filter(|p| p.exists())
+                .cloned()
+                .collect();
+            assert!(left.is_empty(), "{e}: left {left:?}");
+            refused(&e)
+        }
+    }
+}
+
+/// A scenario is read, printed and resolved; some are for one verb only.
+fn scenario(text: &str) -> Outcome {
+    let source = Arc::new(Source {
+        name: "fuzz.toml".into(),
+        text: text.into(),
+    });
+    let ask = |verb: Verb| {
+        let mut settings = Settings::defaults(verb);
+        file::lay(&source, &mut settings)?;
+        let _ = print::config(&settings);
+        match verb {
+            Verb::Simulate => resolve::scenario(&settings).map(|_| ()),
+            Verb::Plan => resolve::question(&settings).map(|_| ()),
+        }
+    };
+    match (ask(Verb::Simulate), ask(Verb::Plan)) {
+        (Err(a), Err(b)) => {
+            refused(&b);
+            refused(&a)
+        }
+        (a, b) => {
+            let [a, b] = [a, b]
+                .map(|r| r.map_or_else(|e| refused(&e), |()| Outcome::Accepted("fine".into())));
+            Outcome::Accepted(format!("{a:?} {b:?}"))
+        }
+    }
+}
+
+/// Figures are finite and at least 0.
+fn units(text: &str) -> Outcome {
+    let rates = [
+        text::bytes_per_second(text),
+        text::flops(text),
+        text::seconds(text),
+        text::share(text),
+    ];
+    for value in rates.iter().flatten() {
+        let infinite_link = value.is_infinite() && text.trim() == "inf";
+        assert!(
+            infinite_link || value.is_finite() && *value >= 0.0,
+            "`{text}` is {value}"
+        );
+    }
+    let bytes = text::bytes(text);
+    if let Ok(bytes) = bytes {
+        let _ = text::show_bytes(bytes);
+    }
+    let tokens = text::tokens(text);
+    let accepted = [
+        rates.iter().any(Result::is_ok),
+        bytes.is_ok(),
+        tokens.is_ok(),
+    ];
+    if accepted.contains(&true) {
+        Outcome::Accepted(format!("{accepted:?}"))
+    } else {
+        Outcome::Refused(tokens.unwrap_err())
+    }
+}
+
+/// A policy prints as text that parses to the same, explains itself and can be built.
+fn policy_text(text: &str) -> Outcome {
+    match policy::parse(text) {
+        Ok(spec) => {
+            let shown = spec.to_string();
+            assert_eq!(
+                policy::parse(&shown).unwrap(),
+                spec,
+                "`{text}` shown as `{shown}`"
+            );
+            let _ = spec.card();
+            let resolved = match spec.hbm() {
+                Some(Hbm::Fit | Hbm::Bytes(_)) => spec.with_hbm_tokens(100),
+                _ => spec,
+            };
+            resolved.build().unwrap();
+            Outcome::Accepted(shown)
+        }
+        Err(e) => refused(&e),
+    }
+}
+
+/// A pattern of traces is expanded or refused.
+fn pattern(text: &str) -> Outcome {
+    // Only patterns below this folder: others would walk the machine.
+    let text = format!(
+        "traces/{}",
+        text.replace(['/', '\\', '\0'], "").replace("**", "*")
+    );
+    match kvplan::trace::set::expand(&[text]) {
+        Ok(paths) => Outcome::Accepted(format!("{paths:?}")),
+        Err(e) => refused(&e),
+    }
+}
