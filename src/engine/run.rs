@@ -38,6 +38,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// Time of decoding: everything but the first prefill of each request (s).
+    pub fn decode_s(&self) -> f64 {
+        self.makespan.saturating_sub(self.prefill).secs()
+    }
+
     /// This run, then `next` after it, as rounds of a smaller batch follow each other.
     pub fn then(&mut self, next: &Self) {
         let requests = |r: &Self| r.tokens as f64;

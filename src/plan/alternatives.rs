@@ -250,7 +250,7 @@ fn told(went: &Went) -> (crate::metrics::Outcome, bool) {
 /// A turn of the steady state.
 fn turn(way: &Way, went: &Went, run: &Run) -> Staggered {
     let fits = run.peak.hbm.total() <= went.case.ledger.pool();
-    let decode = run.makespan.saturating_sub(run.prefill).secs();
+    let decode = run.decode_s();
     Staggered {
         fits: fits && run.preemptions == 0,
         output_tokens_per_s: (fits || way.how != How::Static).then(|| run.tokens as f64 / decode),

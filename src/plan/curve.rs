@@ -212,7 +212,7 @@ fn at(s: &Scenario, tokens: u32, policy: &str) -> Scenario {
 
 /// Tokens per second without the first prefill; none if it never ends.
 fn rate(run: &Run) -> Option<f64> {
-    let seconds = run.makespan.saturating_sub(run.prefill).secs();
+    let seconds = run.decode_s();
     let rate = run.tokens as f64 / seconds;
     (!run.makespan.is_never() && rate.is_finite() && rate > 0.0).then_some(rate)
 }

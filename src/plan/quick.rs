@@ -113,7 +113,7 @@ mod tests {
         )
         .unwrap();
         let run = case.run().unwrap();
-        let whole = run.tokens as f64 / run.makespan.saturating_sub(run.prefill).secs();
+        let whole = run.tokens as f64 / run.decode_s();
         let short = tokens_per_second(&case.prepared, &case.timelines[0], case.scenario.batch);
         (short, whole)
     }
