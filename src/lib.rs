@@ -84,8 +84,11 @@ pub mod sweep;
 // 22: the published figures beside ours.
 pub mod reproduce;
 
-// 23: table, csv, markdown, plots.
+// 23: predicted against measured.
+pub mod validate;
+
+// 24: table, csv, markdown, plots.
 pub mod report;
 
-// 24: one file a verb.
+// 25: one file a verb.
 pub mod cli;

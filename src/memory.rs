@@ -7,7 +7,6 @@
 //! saved" counts memory that the attention of every step still needs.
 
 use crate::deploy::{Compact, Deployment, T1Mode};
-use crate::model::Ffn;
 use crate::service::Prepared;
 use crate::timeline::{Fetch, Selection};
 use crate::units::Bytes;
@@ -234,23 +233,10 @@ fn activation(d: &Deployment) -> Bytes {
         .model
         .layers
         .iter()
-        .map(|l| inner_width(l.ffn))
+        .map(|l| l.ffn.inner())
         .fold(0.0, f64::max);
     let row = 2.0 * (f64::from(d.model.hidden) + 2.0 * widest / gpus);
     Bytes::ceil(gpus * d.runtime.activation_factor.get() * d.runtime.batched_tokens.get() * row)
-}
-
-/// Inner width a token occupies in a feed-forward: all experts it uses.
-fn inner_width(ffn: Ffn) -> f64 {
-    match ffn {
-        Ffn::Dense { intermediate } => f64::from(intermediate),
-        Ffn::Experts {
-            active,
-            shared,
-            intermediate,
-            ..
-        } => f64::from(active + shared) * f64::from(intermediate),
-    }
 }
 
 fn reserve(d: &Deployment) -> Bytes {

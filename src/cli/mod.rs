@@ -26,6 +26,7 @@ pub mod show;
 pub mod simulate;
 pub mod sweep;
 pub mod trace;
+pub mod validate;
 
 use std::process::ExitCode;
 
@@ -92,6 +93,8 @@ enum Command {
     Selfcheck(Box<selfcheck::SelfcheckArgs>),
     /// Sets each published figure of the paper beside ours, with the arithmetic.
     Reproduce(reproduce::ReproduceArgs),
+    /// Holds predictions against tables of real measurements.
+    Validate(validate::ValidateArgs),
     /// Draws tokens per request against tokens/s for one card.
     Plot(Box<plot::PlotArgs>),
     /// Imports, checks and prints recorded attention (.kvt).
@@ -170,6 +173,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Explain(args) => done(explain::run(args, out)),
         Command::Selfcheck(args) => selfcheck::run(args, out),
         Command::Reproduce(args) => done(reproduce::run(args, out)),
+        Command::Validate(args) => done(validate::run(args, out)),
         Command::Plot(args) => plot::run(args, out),
         Command::Rerun(args) => rerun::run(args, out),
         Command::Trace { command } => {

@@ -8,6 +8,7 @@ use crate::plan::answer::Plan;
 use crate::plan::selfcheck::SelfCheck;
 use crate::report::json;
 use crate::reproduce::Reproduction;
+use crate::validate::answer::Validation;
 
 use super::out::Out;
 
@@ -22,6 +23,8 @@ pub enum What {
     Sweep,
     /// Result of `reproduce`.
     Reproduce,
+    /// Result of `validate`.
+    Validate,
     /// Result of `selfcheck`.
     Selfcheck,
     /// A scenario file.
@@ -47,6 +50,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
         What::Plan => schemars::schema_for!(Plan).to_value(),
         What::Sweep => schemars::schema_for!(crate::sweep::answer::Answer).to_value(),
         What::Reproduce => schemars::schema_for!(Reproduction).to_value(),
+        What::Validate => schemars::schema_for!(Validation).to_value(),
         What::Selfcheck => schemars::schema_for!(SelfCheck).to_value(),
         What::Scenario => crate::scenario::schema::scenario(),
     };

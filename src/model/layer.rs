@@ -203,6 +203,19 @@ impl Attention {
 }
 
 impl Ffn {
+    /// Inner width that a token occupies: all experts it uses.
+    pub fn inner(&self) -> f64 {
+        match *self {
+            Self::Dense { intermediate } => f64::from(intermediate),
+            Self::Experts {
+                active,
+                shared,
+                intermediate,
+                ..
+            } => f64::from(active + shared) * f64::from(intermediate),
+        }
+    }
+
     fn matrices(&self, hidden: u32) -> Vec<Matrix> {
         match *self {
             Self::Dense { intermediate } => {

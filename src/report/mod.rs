@@ -19,6 +19,7 @@ pub mod plot;
 pub mod reproduce;
 pub mod sweep;
 pub mod table;
+pub mod validate;
 
 /// How a terminal page is dressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

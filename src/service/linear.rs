@@ -6,8 +6,8 @@
 //! even; skewed routing touches fewer.
 
 use crate::hardware::{FlopRate, Gpu, Value};
-use crate::model::WeightFormat;
 use crate::model::layer::MatrixKind;
+use crate::model::{Matrix, WeightFormat};
 
 /// Efficiency and rates for a weight format.
 pub struct Rates {
@@ -46,6 +46,25 @@ pub fn dense<'a>(gpu: &'a Gpu, format: &WeightFormat, bits: u32) -> &'a Value<Fl
 /// Seconds of one matrix kernel: `bytes` of weights read, `flops` of arithmetic.
 pub fn kernel(fixed: f64, rates: &Rates, bytes: f64, flops: f64) -> f64 {
     fixed + (bytes / rates.stream).max(flops / rates.multiply)
+}
+
+/// Seconds of one linear operation for `rows` tokens, divided over `gpus`.
+pub fn matrix(
+    gpu: &Gpu,
+    kernels: f64,
+    format: &WeightFormat,
+    matrix: &Matrix,
+    gpus: f64,
+    rows: f64,
+) -> f64 {
+    let touched = match matrix.copies {
+        1 => 1.0,
+        n => experts_touched(f64::from(n), f64::from(matrix.active), rows),
+    };
+    let bytes = touched * format.matrix_bytes(matrix) / gpus;
+    let flops = 2.0 * rows * f64::from(matrix.active) * matrix.elements() as f64 / gpus;
+    let rates = rates(gpu, kernels, format, matrix.kind);
+    kernel(gpu.kernels.linear_fixed.get(), &rates, bytes, flops)
 }
 
 /// Experts touched on average by `tokens` tokens that each choose `active` of `experts`, routing even.

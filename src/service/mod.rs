@@ -9,7 +9,9 @@
 
 pub mod attention;
 pub mod collective;
+pub mod copies;
 pub mod cpu;
+pub mod elementwise;
 pub mod linear;
 pub mod prefill;
 mod prepared;

@@ -212,19 +212,7 @@ impl Prepared {
     fn matrix(&self, m: &Matrix, rows: f64) -> f64 {
         let d = &self.deployment;
         let gpus = f64::from(d.gpus);
-        let touched = match m.copies {
-            1 => 1.0,
-            n => linear::experts_touched(f64::from(n), f64::from(m.active), rows),
-        };
-        let rates = linear::rates(&d.hardware.gpu, self.kernels, &d.weights, m.kind);
-        let bytes = touched * d.weights.matrix_bytes(m) / gpus;
-        let flops = 2.0 * rows * f64::from(m.active) * m.elements() as f64 / gpus;
-        linear::kernel(
-            d.hardware.gpu.kernels.linear_fixed.get(),
-            &rates,
-            bytes,
-            flops,
-        )
+        linear::matrix(&d.hardware.gpu, self.kernels, &d.weights, m, gpus, rows)
     }
 
     /// The output head: one kernel over the vocabulary.

@@ -23,6 +23,7 @@ pub mod savings;
 pub mod scene;
 pub mod steps;
 pub mod tiers;
+pub mod validate;
 
 /// What a figure is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,172 @@
+//! Predicted against measured as a page, and its rows as CSV.
+
+use crate::error::{Error, Result};
+use crate::validate::answer::{FileMetric, Row, Validation};
+
+use super::page::{Grid, Page};
+
+/// The page: a row a figure of a file, then the GPUs that are worst, then what was left out.
+pub fn page(v: &Validation) -> Page {
+    let mut page = Page::default();
+    page.title("Predicted against measured");
+    page.text("Error: |predicted / measured - 1|. Bias: mean of predicted / measured - 1. Inside: share of rows within the 90 % interval.");
+    let mut grid = Grid::new([
+        "FILE",
+        "METRIC",
+        "ROWS",
+        "PREDICTED",
+        "MEDIAN",
+        "P90",
+        "BIAS",
+        "HALF WIDTH",
+        "INSIDE",
+    ])
+    .texts(&[0, 1]);
+    for f in &v.files {
+        grid.row([
+            f.file.clone(),
+            f.metric.clone(),
+            f.rows.to_string(),
+            f.predicted.to_string(),
+            percent(f.median_abs_rel_error),
+            percent(f.p90_abs_rel_error),
+            percent(f.bias),
+            percent(f.interval_half_width_median),
+            percent(f.inside_interval_share),
+        ]);
+    }
+    page.grid(grid);
+    gpus(&mut page, v);
+    let left_out: Vec<String> = v.files.iter().flat_map(reasons).collect();
+    if !left_out.is_empty() {
+        page.title("Not predicted");
+        page.list(left_out);
+    }
+    page
+}
+
+fn gpus(page: &mut Page, v: &Validation) {
+    page.title("By GPU");
+    let mut grid = Grid::new([
+        "FILE",
+        "METRIC",
+        "GPU",
+        "ROWS",
+        "PREDICTED",
+        "MEDIAN",
+        "P90",
+        "INSIDE",
+    ])
+    .texts(&[0, 1, 2]);
+    for f in &v.files {
+        for g in &f.by_gpu {
+            grid.row([
+                f.file.clone(),
+                f.metric.clone(),
+                g.gpu.clone(),
+                g.rows.to_string(),
+                g.predicted.to_string(),
+                percent(g.median_abs_rel_error),
+                percent(g.p90_abs_rel_error),
+                percent(g.inside_interval_share),
+            ]);
+        }
+    }
+    page.grid(grid);
+}
+
+fn reasons(f: &FileMetric) -> Vec<String> {
+    f.skipped
+        .iter()
+        .map(|s| format!("{}, {}: {} rows: {}", f.file, f.metric, s.rows, s.reason))
+        .collect()
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |s| format!("{:.1} %", 100.0 * s))
+}
+
+/// A table of sums, one row a figure of a file.
+///
+/// # Errors
+/// A bug in the writer (exit 70).
+pub fn csv(v: &Validation) -> Result<String> {
+    let head = [
+        "file",
+        "metric",
+        "rows",
+        "predicted",
+        "median_abs_rel_error",
+        "p90_abs_rel_error",
+        "bias",
+        "interval_half_width_median",
+        "inside_interval_share",
+    ];
+    let line = |f: &FileMetric| {
+        vec![
+            f.file.clone(),
+            f.metric.clone(),
+            f.rows.to_string(),
+            f.predicted.to_string(),
+            number(f.median_abs_rel_error),
+            number(f.p90_abs_rel_error),
+            number(f.bias),
+            number(f.interval_half_width_median),
+            number(f.inside_interval_share),
+        ]
+    };
+    write(&head, v.files.iter().map(line))
+}
+
+/// Every row: measured, predicted with its interval, error, or why it was left out.
+///
+/// # Errors
+/// A bug in the writer (exit 70).
+pub fn rows(rows: &[Row]) -> Result<String> {
+    let head = [
+        "file",
+        "line",
+        "metric",
+        "gpu",
+        "framework",
+        "model",
+        "measured",
+        "predicted",
+        "low",
+        "high",
+        "rel_error",
+        "skipped",
+    ];
+    let line = |r: &Row| {
+        vec![
+            r.file.clone(),
+            r.line.to_string(),
+            r.metric.to_string(),
+            r.gpu.clone(),
+            r.framework.clone(),
+            r.model.clone(),
+            r.measured.to_string(),
+            number(r.predicted.map(|p| p.value)),
+            number(r.predicted.map(|p| p.low)),
+            number(r.predicted.map(|p| p.high)),
+            number(r.error()),
+            r.skipped.clone().unwrap_or_default(),
+        ]
+    };
+    write(&head, rows.iter().map(line))
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |v| v.to_string())
+}
+
+fn write(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
+    let failed = |e: &dyn std::fmt::Display| Error::internal(format!("csv: {e}"));
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(head).map_err(|e| failed(&e))?;
+    for row in rows {
+        writer.write_record(row).map_err(|e| failed(&e))?;
+    }
+    let bytes = writer.into_inner().map_err(|e| failed(&e))?;
+    String::from_utf8(bytes).map_err(|e| failed(&e))
+}

@@ -1,0 +1,185 @@
+//! A machine with its software, and the same with each parameter at the ends of its interval.
+//!
+//! Parameters are taken to be independent, and their effects to add: the interval of a figure is the root of the summed
+//! squares of what each parameter alone does to it, upwards and downwards apart. Rival: sampling all of them at once,
+//! which agrees to first order, costs a hundred times as much and needs a seed.
+
+use std::sync::Arc;
+
+use crate::deploy::{Compact, Deployment, Fidelity, Layout, Overlap, ScoreCost, T1Mode, WriteBack};
+use crate::hardware::{Hardware, Quantity, Runtime, Value};
+use crate::model::{KvFormat, Model, WeightFormat};
+use crate::units::Bytes;
+
+/// Hardware and software.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The hardware.
+    pub hardware: Arc<Hardware>,
+    /// Its software.
+    pub runtime: Arc<Runtime>,
+}
+
+/// A model on it.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The model.
+    pub model: Arc<Model>,
+    /// GPUs in tensor parallel.
+    pub gpus: u32,
+    /// Weight format.
+    pub weights: WeightFormat,
+    /// KV format.
+    pub kv: KvFormat,
+    /// Share of GPU memory that the engine may take.
+    pub memory_fraction: f64,
+}
+
+impl Machine {
+    /// The deployment of a setup: everything in HBM.
+    pub fn deploy(&self, setup: &Setup) -> Deployment {
+        Deployment {
+            model: setup.model.clone(),
+            hardware: self.hardware.clone(),
+            runtime: self.runtime.clone(),
+            gpus: setup.gpus,
+            weights: setup.weights.clone(),
+            kv: setup.kv,
+            t1: T1Mode::Stream,
+            overlap: Overlap::Layer,
+            fidelity: Fidelity::Step,
+            depth: 2,
+            write_back: WriteBack::Through,
+            compact: Compact::Retier,
+            layout: Layout::Layer,
+            split: 1,
+            score_cost: ScoreCost::Fused,
+            home: "ddr".into(),
+            memory_fraction: setup.memory_fraction,
+            vram_reserve: Bytes(0),
+        }
+        .with_kernels()
+    }
+}
+
+/// A figure with its interval, in the unit of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Best estimate.
+    pub value: f64,
+    /// p5.
+    pub low: f64,
+    /// p95.
+    pub high: f64,
+}
+
+/// A machine and its variants.
+#[derive(Clone, Debug)]
+pub struct Family {
+    base: Machine,
+    /// One parameter at its low and at its high end, the others as they are.
+    variants: Vec<[Machine; 2]>,
+}
+
+impl Family {
+    /// The variants of `base`.
+    pub fn new(base: Machine) -> Self {
+        let variants = KNOBS.iter().filter_map(|knob| ends(&base, *knob)).collect();
+        Self { base, variants }
+    }
+
+    /// What `law` gives for the machine, with its interval; none if that is no positive number.
+    pub fn interval(&self, law: &impl Fn(&Machine) -> f64) -> Option<Interval> {
+        let value = law(&self.base);
+        if !(value.is_finite() && value > 0.0) {
+            return None;
+        }
+        let (mut down, mut up) = (0.0, 0.0);
+        for pair in &self.variants {
+            let off = [0, 1].map(|i| law(&pair[i]) - value);
+            let off = off.map(|o| if o.is_finite() { o } else { 0.0 });
+            down += off[0].min(off[1]).min(0.0).powi(2);
+            up += off[0].max(off[1]).max(0.0).powi(2);
+        }
+        Some(Interval {
+            value,
+            low: (value - f64::sqrt(down)).max(0.0),
+            high: value + f64::sqrt(up),
+        })
+    }
+}
+
+/// A parameter that can stand at its ends.
+trait Ends {
+    /// Puts it at its low (0) or high (1) end; whether that is another value.
+    fn put(&mut self, end: usize) -> bool;
+}
+
+impl<Q: Quantity> Ends for Value<Q> {
+    fn put(&mut self, end: usize) -> bool {
+        let old = self.value;
+        self.value = [self.low, self.high][end];
+        self.value.to_bits() != old.to_bits()
+    }
+}
+
+/// Where a parameter is.
+type Knob = fn(&mut Hardware, &mut Runtime, usize) -> bool;
+
+fn ends(base: &Machine, knob: Knob) -> Option<[Machine; 2]> {
+    let mut moved = false;
+    let pair = [0, 1].map(|end| {
+        let mut machine = base.clone();
+        moved |= knob(
+            Arc::make_mut(&mut machine.hardware),
+            Arc::make_mut(&mut machine.runtime),
+            end,
+        );
+        machine
+    });
+    moved.then_some(pair)
+}
+
+/// Every parameter that a law of `service` or the ledger reads, once each.
+const KNOBS: &[Knob] = &[
+    |h, _, e| h.gpu.memory.put(e),
+    |h, _, e| h.gpu.hbm_bandwidth.put(e),
+    |h, _, e| h.gpu.bf16_dense.put(e),
+    |h, _, e| h.gpu.fp8_dense.as_mut().is_some_and(|v| v.put(e)),
+    |h, _, e| h.gpu.int8_dense.as_mut().is_some_and(|v| v.put(e)),
+    |h, _, e| h.gpu.l2.put(e),
+    |h, _, e| h.gpu.kernels.attention_fixed.put(e),
+    |h, _, e| h.gpu.kernels.attention_share.put(e),
+    |h, _, e| h.gpu.kernels.attention_share_8bit.put(e),
+    |h, _, e| h.gpu.kernels.linear_fixed.put(e),
+    |h, _, e| h.gpu.kernels.linear_share.put(e),
+    |h, _, e| h.gpu.kernels.linear_share_8bit.put(e),
+    |h, _, e| h.gpu.kernels.linear_share_4bit.put(e),
+    |h, _, e| h.gpu.kernels.gemm_share.put(e),
+    |h, _, e| h.gpu.kernels.prefill_attention_share.put(e),
+    |h, _, e| h.link.h2d.put(e),
+    |h, _, e| h.link.d2h.put(e),
+    |h, _, e| h.link.duplex.put(e),
+    |h, _, e| h.link.call.put(e),
+    |h, _, e| h.link.descriptor.put(e),
+    |h, _, e| optional(&mut h.link.in_place, e),
+    |h, _, e| h.host.ddr_read.put(e),
+    |h, _, e| {
+        h.interconnect
+            .as_mut()
+            .is_some_and(|i| i.allreduce_fixed.put(e))
+    },
+    |h, _, e| h.interconnect.as_mut().is_some_and(|i| i.bandwidth.put(e)),
+    |_, r, e| r.step_gap.put(e),
+    |_, r, e| r.step_gap_per_sequence.put(e),
+    |_, r, e| r.layer_other.put(e),
+    |_, r, e| r.kernel_share.put(e),
+    |_, r, e| r.reserve.put(e),
+    |_, r, e| r.reserve_multi_gpu.put(e),
+    |_, r, e| r.batched_tokens.put(e),
+    |_, r, e| r.activation_factor.put(e),
+];
+
+fn optional<Q: Quantity>(value: &mut Option<Value<Q>>, end: usize) -> bool {
+    value.as_mut().is_some_and(|v| v.put(end))
+}

@@ -1,0 +1,71 @@
+//! Predicted against measured: the service laws held against tables of real measurements.
+//!
+//! `validate DIR` reads whatever tables it knows by the end of their names ([`tables::KNOWN`]), predicts each row from
+//! its configuration columns alone through the functions of `service`, and sums up how far off they are, pooled and by
+//! GPU, framework and model. Every prediction has an interval: the laws are evaluated again with each parameter of the
+//! machine at its own low and high end, and the deviations add in squares ([`machine`]). Rival: cross-checking against
+//! another simulator, which shares one's mistakes. What is ignored: the spread of a measurement itself (few sources state
+//! it), and the correlation of parameters.
+//!
+//! Relative error is predicted / measured - 1. Median and p90 are nearest-rank, of its magnitude; the bias is the mean of
+//! the signed error. Rows that cannot be predicted are counted under a reason; nothing is dropped silently. Order: files
+//! as in [`tables::KNOWN`], then by name; rows as in the file.
+
+pub mod answer;
+pub mod machine;
+pub mod names;
+pub mod sheet;
+pub mod steady;
+pub mod stock;
+pub mod tables;
+
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use crate::error::Result;
+use answer::{Row, Run};
+use stock::Stock;
+use tables::Case;
+
+/// Reads, predicts and sums up every known table in a folder.
+///
+/// # Errors
+/// Usage: the folder cannot be read or holds no known table. Data: a table is damaged, with file, line and column.
+pub fn validate(folder: &Path) -> Result<Run> {
+    let mut stock = Stock::default();
+    let mut rows = Vec::new();
+    for (path, kind) in sheet::find(folder)? {
+        let sheet = sheet::read(&path, kind)?;
+        let cases = (kind.cases)(&sheet, &mut stock)?;
+        let predicted: Vec<Row> = cases
+            .into_par_iter()
+            .map(|case| row(&sheet.file, case))
+            .collect();
+        rows.extend(predicted);
+    }
+    Ok(Run::new(rows))
+}
+
+/// A case with its prediction and interval.
+fn row(file: &str, case: Case) -> Row {
+    let mut row = Row {
+        file: file.to_string(),
+        line: case.line,
+        metric: case.metric,
+        gpu: case.gpu,
+        framework: case.framework,
+        model: case.model,
+        measured: case.measured,
+        predicted: None,
+        skipped: None,
+    };
+    match case.law {
+        Ok(law) => match law.family.interval(&law.of) {
+            Some(interval) => row.predicted = Some(interval),
+            None => row.skipped = Some("the laws give no finite figure".into()),
+        },
+        Err(reason) => row.skipped = Some(reason),
+    }
+    row
+}
