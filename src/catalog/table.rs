@@ -115,4 +115,5 @@ pub(super) static RUNTIMES: &[Entry] = shelf!("runtimes":
     "llama.cpp",
     "tensorrt-llm",
     "vllm",
+    "vllm-2024",
 );

@@ -19,7 +19,7 @@ use super::{plot, progress};
     after_long_help = "EXAMPLES:\n  kvplan validate ../shared/reference\n  kvplan validate tables --format json -o validation.json --rows rows.csv --plot validation.svg"
 )]
 pub struct ValidateArgs {
-    /// Folder of tables, known by the end of their names (decode_attn.csv, linear_layers.csv, ...)
+    /// Folder of tables, known by the end of their names (`decode_attn.csv`, `linear_layers.csv`, ...)
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: PathBuf,
     #[command(flatten)]

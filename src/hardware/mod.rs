@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use home::Home;
-pub use runtime::Runtime;
+pub use runtime::{CpuPart, CpuParts, Runtime};
 pub use value::{
     Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value,
 };
@@ -99,6 +99,20 @@ pub struct Kernels {
     pub gemm_share: Value<Share>,
     /// Share of the dense rate that causal prefill attention reaches.
     pub prefill_attention_share: Value<Share>,
+    /// Bandwidth of L2 over the peak of memory, for operands that lie in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2_speed: Option<Value<Count>>,
+}
+
+impl Kernels {
+    /// Bandwidth of L2 over the peak of memory: the profile's own, else what others' small kernels show.
+    pub fn l2_speed(&self) -> Value<Count> {
+        self.l2_speed.clone().unwrap_or_else(|| {
+            let reference = "decode attention over caches that fit in L2: 2.5 to 3.1 times on H100 and B200, 3.8 on L40S, 1.9 on \
+                RTX PRO 6000 (aiconfigurator-core 0.12.0)";
+            Value::new(3.0, 1.9, 3.8, Source::Assumed, reference)
+        })
+    }
 }
 
 /// The link between one GPU and host memory: `t = call + n_desc * descriptor + bytes / bandwidth`.
@@ -123,9 +137,43 @@ pub struct Link {
     /// Share of `h2d` that an attention kernel reaches which reads the host's memory in place (`direct`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_place: Option<Value<Share>>,
+    /// Time that a gather kernel spends on a piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gather_piece: Option<Value<Duration>>,
+    /// Share of the copy engine's rate that a gather kernel reaches on large pieces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gather_share: Option<Value<Share>>,
+    /// Rate at which a thread copies between pageable and pinned memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staging: Option<Value<Bandwidth>>,
 }
 
 impl Link {
+    /// Time of a piece in a gather kernel: the profile's own, else what others measured.
+    pub fn gather_piece(&self) -> Value<Duration> {
+        self.gather_piece.clone().unwrap_or_else(|| {
+            let reference = "vLLM offloading connector post, figures 3 and 4: 0.2 to 0.28 us a block on an H100";
+            Value::new(0.24e-6, 0.15e-6, 0.6e-6, Source::Published, reference)
+        })
+    }
+
+    /// Share of the copy engine's rate that a gather kernel reaches: the profile's own, else what others measured.
+    pub fn gather_share(&self) -> Value<Share> {
+        self.gather_share.clone().unwrap_or_else(|| {
+            let reference = "vLLM offloading connector post: 48 to 49 of 55 GB/s on an H100";
+            Value::new(0.88, 0.8, 0.95, Source::Published, reference)
+        })
+    }
+
+    /// Rate between pageable and pinned memory: the profile's own, else what others measured.
+    pub fn staging(&self) -> Value<Bandwidth> {
+        self.staging.clone().unwrap_or_else(|| {
+            let reference = "bandwidthTest with pageable memory against pinned on a DGX A100 and a PCIe A100: 16 and 4 to 13 GB/s in \
+                series with the link";
+            Value::new(14e9, 4e9, 20e9, Source::Published, reference)
+        })
+    }
+
     /// Share of `h2d` at which a kernel reads in place: the profile's own, else what others measured on such a link.
     pub fn in_place_share(&self) -> Value<Share> {
         self.in_place.clone().unwrap_or_else(|| {
@@ -171,4 +219,18 @@ pub struct Interconnect {
     pub allreduce_fixed: Value<Duration>,
     /// Bus bandwidth of a large all-reduce.
     pub bandwidth: Value<Bandwidth>,
+    /// Time in which a CPU checks and launches one outside a graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Value<Duration>>,
+}
+
+impl Interconnect {
+    /// Time of a launch outside a graph: the profile's own, else what others measured.
+    pub fn launch(&self) -> Value<Duration> {
+        self.launch.clone().unwrap_or_else(|| {
+            let reference = "vLLM custom all-reduce, eager, small messages: 20 to 23 us on an H100 host, 44 on an A100 host \
+                (aiconfigurator-core 0.12.0)";
+            Value::new(22e-6, 18e-6, 45e-6, Source::Measured, reference)
+        })
+    }
 }

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{Capacity, Count, Duration, Share, Value};
+use super::value::{Capacity, Count, Duration, Share, Source, Value};
 
 /// A runtime profile.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -42,4 +42,48 @@ pub struct Runtime {
     pub page_tokens: u32,
     /// Whether it preempts a running request and recomputes it later when KV runs out.
     pub preempts: bool,
+    /// Floor of drawing tokens on the GPU: a dozen small kernels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<Value<Duration>>,
+    /// CPU work of a step part by part, where it was measured so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuParts>,
+}
+
+impl Runtime {
+    /// Floor of the sampler: the profile's own, else what was measured for vLLM.
+    pub fn sampler(&self) -> Value<Duration> {
+        self.sampler.clone().unwrap_or_else(|| {
+            let reference = "LLMServingSim layer tables, vLLM 0.19 on an RTX PRO 6000: 24.7 us for one sequence";
+            Value::new(24e-6, 20e-6, 35e-6, Source::Measured, reference)
+        })
+    }
+}
+
+/// CPU work between the steps of an engine that schedules synchronously, by part.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuParts {
+    /// Choosing what runs.
+    pub schedule: CpuPart,
+    /// Building and copying the inputs.
+    pub inputs: CpuPart,
+    /// Drawing tokens.
+    pub sampler: CpuPart,
+    /// Appending tokens, freeing what ended.
+    pub outputs: CpuPart,
+    /// Times as long where a worker process stands before each of several GPUs.
+    pub workers: Value<Count>,
+    /// What the sampler waits for with four GPUs or more, all in all.
+    pub gather: Value<Duration>,
+}
+
+/// A part: `fixed + each * sequences`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuPart {
+    /// For any batch.
+    pub fixed: Value<Duration>,
+    /// For each sequence.
+    pub each: Value<Duration>,
 }

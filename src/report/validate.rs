@@ -11,8 +11,7 @@ pub fn page(v: &Validation) -> Page {
     page.title("Predicted against measured");
     page.text("Error: |predicted / measured - 1|. Bias: mean of predicted / measured - 1. Inside: share of rows within the 90 % interval.");
     let mut grid = Grid::new([
-        "FILE",
-        "METRIC",
+        "FILE, METRIC",
         "ROWS",
         "PREDICTED",
         "MEDIAN",
@@ -21,11 +20,10 @@ pub fn page(v: &Validation) -> Page {
         "HALF WIDTH",
         "INSIDE",
     ])
-    .texts(&[0, 1]);
+    .texts(&[0]);
     for f in &v.files {
         grid.row([
-            f.file.clone(),
-            f.metric.clone(),
+            format!("{}, {}", f.file, f.metric),
             f.rows.to_string(),
             f.predicted.to_string(),
             percent(f.median_abs_rel_error),
@@ -46,23 +44,15 @@ pub fn page(v: &Validation) -> Page {
 }
 
 fn gpus(page: &mut Page, v: &Validation) {
-    page.title("By GPU");
-    let mut grid = Grid::new([
-        "FILE",
-        "METRIC",
-        "GPU",
-        "ROWS",
-        "PREDICTED",
-        "MEDIAN",
-        "P90",
-        "INSIDE",
-    ])
-    .texts(&[0, 1, 2]);
-    for f in &v.files {
+    for f in v
+        .files
+        .iter()
+        .filter(|f| f.predicted > 0 && f.by_gpu.len() > 1)
+    {
+        page.title(format!("By GPU: {}, {}", f.file, f.metric));
+        let mut grid = Grid::new(["GPU", "ROWS", "PREDICTED", "MEDIAN", "P90", "INSIDE"]);
         for g in &f.by_gpu {
             grid.row([
-                f.file.clone(),
-                f.metric.clone(),
                 g.gpu.clone(),
                 g.rows.to_string(),
                 g.predicted.to_string(),
@@ -71,8 +61,8 @@ fn gpus(page: &mut Page, v: &Validation) {
                 percent(g.inside_interval_share),
             ]);
         }
+        page.grid(grid);
     }
-    page.grid(grid);
 }
 
 fn reasons(f: &FileMetric) -> Vec<String> {

@@ -15,10 +15,11 @@ pub fn all_reduce(interconnect: Option<&Interconnect>, gpus: f64, bytes: f64) ->
     }
 }
 
-/// Time in which a CPU checks and launches an all-reduce outside a graph (s); 18 to 45 us by host in vLLM's tables.
-const LAUNCH: f64 = 22e-6;
-
-/// Seconds of an all-reduce launched by the CPU, where it takes `seconds` in a graph: the launch hides behind a long one.
-pub fn launched(seconds: f64) -> f64 {
-    seconds.max(LAUNCH)
+/// Seconds of an all-reduce that the CPU launches outside a graph: the launch hides behind a long one.
+pub fn launched(interconnect: Option<&Interconnect>, gpus: f64, bytes: f64) -> f64 {
+    let launch = match interconnect {
+        Some(i) if gpus > 1.0 => i.launch().get(),
+        _ => 0.0,
+    };
+    all_reduce(interconnect, gpus, bytes).max(launch)
 }

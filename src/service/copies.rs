@@ -51,15 +51,6 @@ pub struct Copies {
     pub bytes: f64,
 }
 
-/// Time a gather kernel spends on a piece (s); 0.2 to 0.28 us in vLLM's offloading post.
-const GATHER_PIECE: f64 = 0.24e-6;
-
-/// Share of the copy engine's rate that a gather kernel reaches on large pieces: 48 to 50 of 55 GB/s.
-const GATHER_SHARE: f64 = 0.88;
-
-/// Rate at which one thread copies between pageable and pinned memory (bytes/s): 10 to 17 GB/s on four hosts.
-const STAGING: f64 = 14e9;
-
 /// Bytes a second of the link for this copy, once it streams.
 pub fn rate(link: &Link, copies: &Copies) -> f64 {
     let lone = match copies.direction {
@@ -67,7 +58,7 @@ pub fn rate(link: &Link, copies: &Copies) -> f64 {
         Direction::Down => link.d2h.get(),
     };
     let share = match (copies.method, copies.direction) {
-        (Method::Gather, _) => GATHER_SHARE,
+        (Method::Gather, _) => link.gather_share().get(),
         (Method::Kernel, Direction::Up) => link.in_place_share().get(),
         // Writes are posted: a kernel need not wait for them.
         _ => 1.0,
@@ -81,7 +72,7 @@ pub fn rate(link: &Link, copies: &Copies) -> f64 {
     if copies.pinned {
         rate
     } else {
-        1.0 / (1.0 / rate + 1.0 / STAGING)
+        1.0 / (1.0 / rate + 1.0 / link.staging().get())
     }
 }
 
@@ -93,6 +84,6 @@ pub fn seconds(link: &Link, copies: &Copies) -> f64 {
         Method::Whole | Method::Kernel => call + copies.bytes / rate,
         Method::Calls => n * call + copies.bytes / rate,
         Method::Batched => call + n * link.descriptor.get() + copies.bytes / rate,
-        Method::Gather => call + n * GATHER_PIECE + copies.bytes / rate,
+        Method::Gather => call + n * link.gather_piece().get() + copies.bytes / rate,
     }
 }

@@ -23,19 +23,17 @@ pub enum Part {
     Outputs,
 }
 
-/// Seconds of a part in an engine of 2024 without asynchronous scheduling (Vidur's CPU tables, Sarathi-Serve on two
-/// hosts): `fixed + per sequence * sequences`. With several GPUs each worker is a process, which takes about 1.7 times as
-/// long; from four on the sampler waits for the gather of the logits.
-pub fn eager(part: Part, gpus: f64, sequences: f64) -> f64 {
-    let (fixed, each) = match part {
-        Part::Schedule => (0.04e-3, 0.0135e-3),
-        Part::Inputs => (0.18e-3, 0.0205e-3),
-        Part::Sampler => (0.75e-3, 0.0070e-3),
-        Part::Outputs => (0.10e-3, 0.0330e-3),
+/// Seconds of a part where the runtime's parts were measured: `fixed + each * sequences`, longer with a worker process
+/// before each of several GPUs; from four on the sampler waits for the gather of the logits. None where they were not.
+pub fn part(runtime: &Runtime, part: Part, gpus: f64, sequences: f64) -> Option<f64> {
+    let parts = runtime.cpu.as_ref()?;
+    let of = match part {
+        Part::Schedule => &parts.schedule,
+        Part::Inputs => &parts.inputs,
+        Part::Sampler if gpus >= 4.0 => return Some(parts.gather.get()),
+        Part::Sampler => &parts.sampler,
+        Part::Outputs => &parts.outputs,
     };
-    let workers = if gpus > 1.0 { 1.7 } else { 1.0 };
-    match part {
-        Part::Sampler if gpus >= 4.0 => 7.0e-3,
-        _ => workers * (fixed + each * sequences),
-    }
+    let workers = if gpus > 1.0 { parts.workers.get() } else { 1.0 };
+    Some(workers * (of.fixed.get() + of.each.get() * sequences))
 }

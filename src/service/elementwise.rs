@@ -3,31 +3,23 @@
 //! Each kernel has a floor and streams its operands: from L2 while they fit into half of it, which the kernel before has
 //! just written, else from HBM. `t = floor + bytes / rate`. A layer has four such kernels (two norms, rope, activation),
 //! so that the floor is a quarter of the runtime's `layer_other`. The sampler makes several passes over the logits
-//! (copy to 32 bit, softmax, top-k, draw) with a floor of its own. Measured in LLMServingSim's layer tables (vLLM 0.19).
+//! (copy to 32 bit, softmax, top-k, draw) with a floor of its own. Measured in `LLMServingSim`'s layer tables (vLLM 0.19).
 
 use crate::hardware::{Gpu, Runtime};
 
 /// Kernels of a layer that a floor is paid for.
 const KERNELS: f64 = 4.0;
 
-/// Bandwidth of L2 over that of HBM: 2.5 to 5 on A100, H100 and RTX PRO 6000 by their data in cache.
-const L2_SPEED: f64 = 3.0;
-
-/// Share of HBM bandwidth that streaming kernels reach.
-const STREAM: f64 = 0.85;
-
 /// Passes of the sampler over 32-bit logits.
 const PASSES: f64 = 2.0;
 
-/// Floor of the sampler: a dozen small kernels (s); 24.7 us in LLMServingSim's tables.
-const SAMPLER: f64 = 24e-6;
-
 /// Bytes a second at which a kernel streams `bytes` of operands.
 pub fn rate(gpu: &Gpu, bytes: f64) -> f64 {
+    let k = &gpu.kernels;
     let speed = if bytes <= 0.5 * gpu.l2.get() {
-        L2_SPEED
+        k.l2_speed().get()
     } else {
-        STREAM
+        k.attention_share.get()
     };
     speed * gpu.hbm_bandwidth.get()
 }
@@ -38,9 +30,9 @@ pub fn kernel(gpu: &Gpu, runtime: &Runtime, bytes: f64) -> f64 {
 }
 
 /// Seconds of drawing tokens from `logits` logits in all.
-pub fn sampler(gpu: &Gpu, logits: f64) -> f64 {
+pub fn sampler(gpu: &Gpu, runtime: &Runtime, logits: f64) -> f64 {
     let bytes = 4.0 * logits;
-    SAMPLER + PASSES * bytes / rate(gpu, bytes)
+    runtime.sampler().get() + PASSES * bytes / rate(gpu, bytes)
 }
 
 /// Bytes of a norm fused with the residual: both read, both written, 16 bit.

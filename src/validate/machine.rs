@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::deploy::{Compact, Deployment, Fidelity, Layout, Overlap, ScoreCost, T1Mode, WriteBack};
-use crate::hardware::{Hardware, Quantity, Runtime, Value};
+use crate::hardware::{CpuParts, Duration, Hardware, Quantity, Runtime, Value};
 use crate::model::{KvFormat, Model, WeightFormat};
 use crate::units::Bytes;
 
@@ -162,7 +162,46 @@ const KNOBS: &[Knob] = &[
     |h, _, e| h.link.duplex.put(e),
     |h, _, e| h.link.call.put(e),
     |h, _, e| h.link.descriptor.put(e),
-    |h, _, e| optional(&mut h.link.in_place, e),
+    |h, _, e| {
+        let value = h.gpu.kernels.l2_speed();
+        h.gpu.kernels.l2_speed.insert(value).put(e)
+    },
+    |h, _, e| {
+        let value = h.link.gather_piece();
+        h.link.gather_piece.insert(value).put(e)
+    },
+    |h, _, e| {
+        let value = h.link.gather_share();
+        h.link.gather_share.insert(value).put(e)
+    },
+    |h, _, e| {
+        let value = h.link.staging();
+        h.link.staging.insert(value).put(e)
+    },
+    |h, _, e| {
+        h.interconnect.as_mut().is_some_and(|i| {
+            let value = i.launch();
+            i.launch.insert(value).put(e)
+        })
+    },
+    |_, r, e| {
+        let value = r.sampler();
+        r.sampler.insert(value).put(e)
+    },
+    |_, r, e| cpu(r, e, |c| &mut c.schedule.fixed),
+    |_, r, e| cpu(r, e, |c| &mut c.schedule.each),
+    |_, r, e| cpu(r, e, |c| &mut c.inputs.fixed),
+    |_, r, e| cpu(r, e, |c| &mut c.inputs.each),
+    |_, r, e| cpu(r, e, |c| &mut c.sampler.fixed),
+    |_, r, e| cpu(r, e, |c| &mut c.sampler.each),
+    |_, r, e| cpu(r, e, |c| &mut c.outputs.fixed),
+    |_, r, e| cpu(r, e, |c| &mut c.outputs.each),
+    |_, r, e| cpu(r, e, |c| &mut c.gather),
+    |_, r, e| r.cpu.as_mut().is_some_and(|c| c.workers.put(e)),
+    |h, _, e| {
+        let value = h.link.in_place_share();
+        h.link.in_place.insert(value).put(e)
+    },
     |h, _, e| h.host.ddr_read.put(e),
     |h, _, e| {
         h.interconnect
@@ -180,6 +219,7 @@ const KNOBS: &[Knob] = &[
     |_, r, e| r.activation_factor.put(e),
 ];
 
-fn optional<Q: Quantity>(value: &mut Option<Value<Q>>, end: usize) -> bool {
-    value.as_mut().is_some_and(|v| v.put(end))
+/// A duration of the CPU parts, where there are any.
+fn cpu(runtime: &mut Runtime, end: usize, of: fn(&mut CpuParts) -> &mut Value<Duration>) -> bool {
+    runtime.cpu.as_mut().is_some_and(|parts| of(parts).put(end))
 }

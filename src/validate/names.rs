@@ -19,6 +19,9 @@ const GPUS: &[(&str, &str)] = &[
 
 /// Software by the beginning of its name, and the runtime profile whose kernels and CPU path are nearest.
 const SOFTWARE: &[(&str, &str)] = &[
+    ("sarathi", "vllm-2024"),
+    ("vllm 2024", "vllm-2024"),
+    ("deepspeed 2024", "vllm-2024"),
     ("vllm", "vllm"),
     ("sglang", "vllm"),
     ("infersim", "vllm"),

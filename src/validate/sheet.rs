@@ -104,7 +104,7 @@ pub fn read(path: &Path, kind: &Kind) -> Result<Sheet> {
 fn not_text(file: &str, error: &std::string::FromUtf8Error) -> Error {
     let good = error.utf8_error().valid_up_to();
     let before = &error.as_bytes()[..good];
-    let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+    let line = before.split(|b| *b == b'\n').count();
     let column = before.iter().rev().take_while(|b| **b != b'\n').count() + 1;
     Error::data(format!("{file}:{line}:{column}: not UTF-8 text"))
 }

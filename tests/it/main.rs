@@ -65,3 +65,4 @@ mod trace_shipped;
 mod trace_synth;
 mod trace_vectors;
 mod trace_verb;
+mod validate;

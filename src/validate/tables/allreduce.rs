@@ -43,11 +43,11 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
     let family = or_reason!(stock.machine(line.text("gpu")?, "vllm")?);
     Ok(Ok(Law::new(family, move |m| {
         let interconnect = m.hardware.interconnect.as_ref();
-        let reduce = collective::all_reduce(interconnect, gpus, bytes);
-        1e6 * if eager {
-            collective::launched(reduce)
+        let law = if eager {
+            collective::launched
         } else {
-            reduce
-        }
+            collective::all_reduce
+        };
+        1e6 * law(interconnect, gpus, bytes)
     })))
 }

@@ -61,8 +61,8 @@ fn case(
 fn law(line: Line<'_>, part: Part, stock: &mut Stock) -> Result<std::result::Result<Law, Reason>> {
     let sequences = f64::from(line.whole("batch_size", MOST_BATCH)?);
     let gpus = f64::from(line.whole("tensor_parallel_degree", MOST_GPUS)?);
-    let family = or_reason!(stock.machine(line.text("gpu")?, "vllm")?);
-    Ok(Ok(Law::new(family, move |_| {
-        1e3 * cpu::eager(part, gpus, sequences)
+    let family = or_reason!(stock.machine(line.text("gpu")?, "sarathi")?);
+    Ok(Ok(Law::new(family, move |m| {
+        cpu::part(&m.runtime, part, gpus, sequences).map_or(f64::NAN, |s| 1e3 * s)
     })))
 }

@@ -71,7 +71,7 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
     if layer == "sampler" {
         let logits = rows * f64::from(model.vocab);
         return Ok(Ok(Law::new(family, move |m| {
-            1e6 * elementwise::sampler(&m.hardware.gpu, logits)
+            1e6 * elementwise::sampler(&m.hardware.gpu, &m.runtime, logits)
         })));
     }
     let kind = match layer.trim_end_matches("_proj") {

@@ -85,7 +85,7 @@ fn operators(prepared: &Prepared, batch: u32, tokens: f64, every: bool) -> f64 {
         .collect();
     let logits = f64::from(batch) * f64::from(d.model.vocab);
     let drawn = if every {
-        elementwise::sampler(&d.hardware.gpu, logits)
+        elementwise::sampler(&d.hardware.gpu, &d.runtime, logits)
     } else {
         0.0
     };

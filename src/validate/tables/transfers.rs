@@ -1,7 +1,7 @@
 //! `transfers.csv`: copies between host and device by method, direction, size and host, in GB/s a direction.
 //!
 //! A card in the catalog on its own link is taken as it stands; any other card or link is the class of that link: lanes
-//! and generation of PCIe, or C2C. A rate is of the bytes of one direction, except where the direction says total.
+//! and generation of `PCIe`, or C2C. A rate is of the bytes of one direction, except where the direction says total.
 
 use super::super::names;
 use super::super::sheet::{Line, Sheet};
@@ -34,7 +34,7 @@ pub(super) const KIND: Kind = Kind {
 /// Size of a copy that does not state it \[bytes\]: large.
 const LARGE: f64 = 512.0 * 1024.0 * 1024.0;
 
-/// Bytes a second of a lane of PCIe 1, after coding; each generation doubles it.
+/// Bytes a second of a lane of `PCIe` 1, after coding; each generation doubles it.
 const LANE: f64 = 0.985e9 / 4.0;
 
 fn cases(sheet: &Sheet, stock: &mut Stock) -> Result<Vec<Case>> {
@@ -64,13 +64,13 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
     } else {
         1.0
     };
-    let link = or_reason!(link(line.text("link")?)?);
+    let class = or_reason!(class_of(line.text("link")?)?);
     let own = names::hardware(line.text("gpu")?);
     let family = match own {
-        Some(id) if catalog::hardware(&id)?.link.name == link.name => {
+        Some(id) if catalog::hardware(&id)?.link.name == class.name => {
             stock.family(&id, "vllm", None)?
         }
-        _ => stock.family("h100-sxm", "vllm", Some(link))?,
+        _ => stock.family("h100-sxm", "vllm", Some(class))?,
     };
     Ok(Ok(Law::new(family, move |m| {
         both * copies.bytes / copies::seconds(&m.hardware.link, &copies) / 1e9
@@ -113,7 +113,7 @@ fn copies(line: Line<'_>) -> Result<Copies> {
 }
 
 /// The link of a class: `PCIe4 x8`, `PCIe3 x16 (inferred from rate)`, `NVLink-C2C`.
-fn link(text: &str) -> Result<std::result::Result<Link, Reason>> {
+fn class_of(text: &str) -> Result<std::result::Result<Link, Reason>> {
     if text.starts_with("NVLink-C2C") {
         return Ok(Ok(catalog::hardware("gh200")?.link));
     }

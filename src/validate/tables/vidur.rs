@@ -1,6 +1,6 @@
 //! `linear_vidur.csv`: the four linear layers of a block together, by model, GPUs and rows, in microseconds.
 //!
-//! Its `a100` is a cloud machine with PCIe cards of 80 GB, not the SXM card.
+//! Its `a100` is a cloud machine with `PCIe` cards of 80 GB, not the SXM card.
 
 use super::super::machine::Setup;
 use super::super::sheet::{Line, Sheet};
