@@ -183,9 +183,8 @@ impl<'a> Stepper<'a> {
             } else {
                 held.tiers[0]
             };
-            let attention = self
-                .prepared
-                .attention((class.kv_token + class.score_token) * tokens);
+            let bytes = (class.kv_token + class.score_token) * tokens;
+            let attention = self.prepared.attention(class, held.sequences, bytes);
             attention_s += attention * f64::from(class.count);
             compute += Ps::from_secs(self.cost.fixed[i] + attention) * u64::from(class.count);
         }
@@ -254,7 +253,8 @@ impl<'a> Stepper<'a> {
     fn layer_times(&mut self, held: &Held, out: &mut StepTimes) {
         for (i, class) in self.prepared.classes.iter().enumerate() {
             let spilled = &self.spill.classes[i];
-            let attention = self.prepared.attention(self.attended(i, held));
+            let bytes = self.attended(i, held);
+            let attention = self.prepared.attention(class, held.sequences, bytes);
             let count = f64::from(class.count);
             out.attention_s += attention * count;
             let mut wait = 0.0;
@@ -263,8 +263,9 @@ impl<'a> Stepper<'a> {
                 out.exposed_host += Ps::from_secs(wait * count);
             }
             if let Some(read) = spilled.in_place {
+                let floor = self.prepared.attention_floor(class, held.sequences, bytes);
                 // One kernel reads both: its floor is paid once, the slower of HBM and link sets the pace.
-                wait = (read - (attention - self.prepared.attention_floor())).max(0.0);
+                wait = (read - (attention - floor)).max(0.0);
                 out.exposed_in_place += Ps::from_secs(wait * count);
             }
             self.layers[i].compute = Ps::from_secs(self.cost.fixed[i] + attention + wait);

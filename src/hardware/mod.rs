@@ -99,6 +99,12 @@ pub struct Kernels {
     pub gemm_share: Value<Share>,
     /// Share of the dense rate that causal prefill attention reaches.
     pub prefill_attention_share: Value<Share>,
+    /// What each doubling of the context beyond 128 tokens adds to a decode-attention call: more splits to merge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_split: Option<Value<Duration>>,
+    /// What each pair of a sequence and a KV head adds to the call: a block of the grid and its merge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_pair: Option<Value<Duration>>,
     /// Bandwidth of L2 over the peak of memory, for operands that lie in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l2_speed: Option<Value<Count>>,

@@ -37,6 +37,8 @@ pub struct Class {
     key_share: f64,
     /// Query heads on one GPU.
     heads: f64,
+    /// KV heads on one GPU; one latent.
+    kv_heads: f64,
 }
 
 /// What a step of `m` sequences costs apart from attention and transfers (s), per class where a vector.
@@ -93,8 +95,8 @@ pub struct Prepared {
     /// Whether the policy looks at the weights of attention (see [`Prepared::with_scores`]).
     pub scores: bool,
     kernels: f64,
-    /// Attention: floor and seconds a byte.
-    attention: (f64, f64),
+    /// Kernels that one layer's attention takes.
+    calls: f64,
 }
 
 impl Prepared {
@@ -124,7 +126,7 @@ impl Prepared {
             in_place_rate: transfer::in_place_rate(&deployment.hardware, gpus),
             scores: false,
             kernels: deployment.runtime.kernel_share.get(),
-            attention: attention_line(deployment),
+            calls: 1.0,
             deployment: deployment.clone(),
         }
     }
@@ -138,7 +140,7 @@ impl Prepared {
         }
         let cost = self.deployment.score_cost;
         self.scores = true;
-        self.attention.0 *= attention::kernels(cost);
+        self.calls = attention::kernels(cost);
         for class in &mut self.classes {
             let keys = class.key_share * class.kv_token;
             class.score_token = attention::score_bytes(cost, keys, class.heads);
@@ -159,9 +161,21 @@ impl Prepared {
         bytes * self.passes(class) / self.in_place_rate
     }
 
-    /// Seconds of one layer's decode attention that moves nothing: its kernels' floors.
-    pub fn attention_floor(&self) -> f64 {
-        self.attention.0
+    /// Seconds of one layer's decode attention that moves nothing: its kernels' floors, for `sequences` that `bytes` are of.
+    pub fn attention_floor(&self, class: &Class, sequences: f64, bytes: f64) -> f64 {
+        let work = self.work(class, sequences, bytes);
+        self.calls * attention::floor(&self.deployment.hardware.gpu, work)
+    }
+
+    /// What a layer's attention has to do.
+    fn work(&self, class: &Class, sequences: f64, bytes: f64) -> attention::Work {
+        let token = (class.kv_token + class.score_token) * sequences;
+        attention::Work {
+            bytes,
+            eight_bit: self.deployment.kv != KvFormat::Fp16,
+            context: if token > 0.0 { bytes / token } else { 0.0 },
+            pairs: sequences * class.kv_heads,
+        }
     }
 
     /// Layers of staging: the depth asked for, at most the layers that tier (those with a window stay in HBM); all of
@@ -220,9 +234,11 @@ impl Prepared {
         self.matrix(&self.deployment.model.head_matrix(), rows)
     }
 
-    /// Seconds of one layer's decode attention that moves `bytes` of HBM.
-    pub fn attention(&self, bytes: f64) -> f64 {
-        self.attention.0 + bytes * self.attention.1
+    /// Seconds of one layer's decode attention over `sequences` that moves `bytes` of HBM.
+    pub fn attention(&self, class: &Class, sequences: f64, bytes: f64) -> f64 {
+        let gpu = &self.deployment.hardware.gpu;
+        let work = self.work(class, sequences, bytes);
+        self.calls * attention::floor(gpu, work) + bytes / attention::rate(gpu, self.kernels, work)
     }
 
     /// Seconds that copying `bytes` in HBM takes (each read and written once).
@@ -285,19 +301,6 @@ fn runs(order: &[u8]) -> Vec<(u8, u32)> {
         .collect()
 }
 
-/// The attention law of a deployment as floor and slope: it is evaluated every step.
-fn attention_line(d: &Deployment) -> (f64, f64) {
-    let at = |bytes| {
-        attention::decode(
-            &d.hardware.gpu,
-            d.runtime.kernel_share.get(),
-            bytes,
-            d.kv != KvFormat::Fp16,
-        )
-    };
-    (at(0.0), (at(1e9) - at(0.0)) / 1e9)
-}
-
 fn pairs(window: Option<u32>, before: u32, new: u32) -> f64 {
     match window {
         Some(w) => prefill::causal_pairs_within(f64::from(before), f64::from(new), f64::from(w)),
@@ -309,7 +312,7 @@ fn pairs(window: Option<u32>, before: u32, new: u32) -> f64 {
 fn class(layer: &Layer, deployment: &Deployment) -> Class {
     let rule = layer.kv_rule();
     let gpus = f64::from(deployment.gpus);
-    let (share, width, sent, key_share) = match layer.attention {
+    let (share, width, sent, key_share, kv_heads) = match layer.attention {
         Attention::Grouped {
             heads,
             kv_heads,
@@ -318,7 +321,8 @@ fn class(layer: &Layer, deployment: &Deployment) -> Class {
         } => {
             let share = (f64::from(kv_heads) / gpus).ceil() / f64::from(kv_heads);
             let width = f64::from(heads) * f64::from(head_dim) / gpus;
-            (share, width, f64::from(heads) / gpus, 0.5)
+            let held = share * f64::from(kv_heads);
+            (share, width, f64::from(heads) / gpus, 0.5, held)
         }
         Attention::Latent {
             heads,
@@ -328,7 +332,7 @@ fn class(layer: &Layer, deployment: &Deployment) -> Class {
         } => {
             let width = f64::from(heads) * f64::from(kv_rank + rope) / gpus;
             // The latent is key and value at once.
-            (1.0, width, f64::from(heads) / gpus, 1.0)
+            (1.0, width, f64::from(heads) / gpus, 1.0, 1.0)
         }
     };
     Class {
@@ -347,5 +351,6 @@ fn class(layer: &Layer, deployment: &Deployment) -> Class {
         score_token: 0.0,
         key_share,
         heads: sent,
+        kv_heads,
     }
 }

@@ -162,9 +162,20 @@ const KNOBS: &[Knob] = &[
     |h, _, e| h.link.duplex.put(e),
     |h, _, e| h.link.call.put(e),
     |h, _, e| h.link.descriptor.put(e),
+    |h, _, e| h.gpu.kernels.l2_speed.as_mut().is_some_and(|v| v.put(e)),
     |h, _, e| {
-        let value = h.gpu.kernels.l2_speed();
-        h.gpu.kernels.l2_speed.insert(value).put(e)
+        h.gpu
+            .kernels
+            .attention_split
+            .as_mut()
+            .is_some_and(|v| v.put(e))
+    },
+    |h, _, e| {
+        h.gpu
+            .kernels
+            .attention_pair
+            .as_mut()
+            .is_some_and(|v| v.put(e))
     },
     |h, _, e| {
         let value = h.link.gather_piece();

@@ -47,7 +47,7 @@ pub fn layers(prepared: &Prepared, m: u32, tokens: f64, fixed: &[f64]) -> f64 {
         .map(|(class, fixed)| {
             let seen = class.window.map_or(tokens, |w| tokens.min(f64::from(w)));
             let bytes = f64::from(m) * seen * class.kv_token;
-            f64::from(class.count) * (fixed + prepared.attention(bytes))
+            f64::from(class.count) * (fixed + prepared.attention(class, f64::from(m), bytes))
         })
         .sum()
 }

@@ -145,7 +145,8 @@ fn bare(prepared: &Prepared, batch: u32, output: u32) -> f64 {
     let mut tokens = f64::from(batch) * f64::from(PROMPT + 1);
     let mut total = 0.0;
     for _ in 0..output {
-        let layer = cost.fixed[0] + prepared.attention(class.kv_token * black_box(tokens));
+        let layer = cost.fixed[0]
+            + prepared.attention(class, f64::from(batch), class.kv_token * black_box(tokens));
         total += cost.gap + cost.head + layer * f64::from(class.count);
         tokens += f64::from(batch);
     }

@@ -224,7 +224,9 @@ fn an_infinite_link_is_everything_in_hbm() {
         let timeline = job(SPILLS, 200, 300).timeline;
         let t1: f64 = (0..300).map(|t| 4.0 * timeline.tokens_at(t)[1]).sum();
         let w = World::of(&s.deployment);
-        let extra = t1 * 32.0 * (w.prepared.attention(4096.0) - w.prepared.attention(0.0));
+        let class = &w.prepared.classes[0];
+        let of = |bytes| w.prepared.attention(class, 1.0, bytes);
+        let extra = t1 * 32.0 * (of(4096.0) - of(0.0));
         let got = (streamed - full).secs();
         assert!((got / extra - 1.0).abs() < 1e-4, "{got} {extra}");
     }

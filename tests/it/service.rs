@@ -19,8 +19,39 @@ fn h100() -> Hardware {
 fn decode_attention_by_hand() {
     // H100: 11.3 us + 100 MB / (0.865 x 3,350 GB/s = 2,897.75 GB/s) = 11.3 + 34.51 us; fp8: 0.78, 38.27 us.
     let gpu = h100().gpu;
-    near(attention::decode(&gpu, 1.0, 100e6, false), 45.81e-6);
-    near(attention::decode(&gpu, 1.0, 100e6, true), 49.57e-6);
+    let work = attention::Work {
+        bytes: 100e6,
+        eight_bit: false,
+        context: 8192.0,
+        pairs: 32.0,
+    };
+    let fp8 = attention::Work {
+        eight_bit: true,
+        ..work
+    };
+    near(attention::decode(&gpu, 1.0, work), 45.81e-6);
+    near(attention::decode(&gpu, 1.0, fp8), 49.57e-6);
+}
+
+#[test]
+fn decode_attention_with_splits_and_l2_by_hand() {
+    // L40S, 4 sequences of 16,256 tokens, 2 KV heads of 128, 16 bit: 66.6 MB, which L2 (100.7 MB) holds. Floor 9.5 us + 1.27 us x
+    // log2(1 + 127) = 8.89 + 8 x 0.0125 = 0.1: 18.49 us; 66.6 MB at 3.7 x 864 GB/s = 20.83 us.
+    let gpu = (*scenario("hardware l40s").deployment.hardware).gpu.clone();
+    let work = attention::Work {
+        bytes: 4.0 * 16_256.0 * 1024.0,
+        eight_bit: false,
+        context: 16_256.0,
+        pairs: 8.0,
+    };
+    near(attention::decode(&gpu, 1.0, work), 39.32e-6);
+    // Twice the sequences are out of it: the same floor + 0.1 us, and 133.2 MB at 0.79 x 864 GB/s = 195.1 us.
+    let twice = attention::Work {
+        bytes: 2.0 * work.bytes,
+        pairs: 16.0,
+        ..work
+    };
+    near(attention::decode(&gpu, 1.0, twice), 213.7e-6);
 }
 
 #[test]

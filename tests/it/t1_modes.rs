@@ -97,7 +97,10 @@ fn selective_streams_what_is_fresh_and_keeps_what_is_fetched() {
     close(w.ledger.instant(&all, false).staging, 400.0 * 131_072.0);
     // Attention: T0 and 400 tokens read; 30 written; 10 written and read at 2,080 B, then written at 4,096 B.
     let bytes = 4096.0 * (10_400.0 + 30.0 + 10.0) + 2.0 * 2080.0 * 10.0;
-    close(t.attention_s, 32.0 * w.prepared.attention(bytes));
+    close(
+        t.attention_s,
+        32.0 * w.prepared.attention(&w.prepared.classes[0], 4.0, bytes),
+    );
     // Nothing fresh: no transfer.
     let same = Held {
         fetch: Fetch {

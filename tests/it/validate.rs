@@ -541,7 +541,10 @@ fn the_answer_in_every_form() {
         table.contains("20.0 %") && table.contains("50.0 %"),
         "{table}"
     );
-    assert!(run(&["--format", "md"]).contains("| made_up_decode_attn.csv, latency_us |"));
+    assert!(
+        run(&["--format", "md"])
+            .contains(r"| made\_up\_decode\_attn.csv, latency\_us | 4 | 3 | 20.0 % |")
+    );
     assert_eq!(run(&["--format", "csv"]).lines().count(), 2);
     let rows = std::fs::read_to_string(at("rows.csv")).unwrap();
     assert_eq!(rows.lines().count(), 5);

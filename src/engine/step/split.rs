@@ -99,7 +99,8 @@ impl Stepper<'_> {
             let gpu = std::array::from_fn(|half| {
                 let cost: &BatchCost = &costs[half];
                 let bytes = self.attended(i, held) * f64::from(cost.m) / all;
-                let attention = self.prepared.attention(bytes);
+                let sequences = held.sequences * f64::from(cost.m) / all;
+                let attention = self.prepared.attention(class, sequences, bytes);
                 out.attention_s += attention * f64::from(class.count);
                 Ps::from_secs(cost.fixed[i] + attention + merge)
             });

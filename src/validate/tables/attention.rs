@@ -4,7 +4,7 @@ use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
 use super::{Case, Kind, Law, MOST_BATCH, MOST_TOKENS, heads, kv};
 use crate::error::Result;
-use crate::service::attention;
+use crate::service::attention::{self, Work};
 
 /// The table.
 pub(super) const KIND: Kind = Kind {
@@ -39,14 +39,19 @@ fn case(line: Line<'_>, stock: &mut Stock) -> Result<Case> {
 
 fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Reason>> {
     let [_, kv_heads, width] = heads(line, "heads_q_kv_dim_per_rank")?.map(f64::from);
-    let tokens = f64::from(line.whole("batch", MOST_BATCH)?)
-        * f64::from(line.whole("ctx_tokens", MOST_TOKENS)?);
+    let batch = f64::from(line.whole("batch", MOST_BATCH)?);
+    let context = f64::from(line.whole("ctx_tokens", MOST_TOKENS)?);
     let family = or_reason!(stock.machine(line.text("gpu")?, line.text("framework")?)?);
     let kv = or_reason!(kv(line.text("kv_dtype")?));
-    let vectors = 2.0 * kv_heads * tokens;
-    let bytes = kv.bytes(vectors * width, vectors);
+    let vectors = 2.0 * kv_heads * batch * context;
+    let work = Work {
+        bytes: kv.bytes(vectors * width, vectors),
+        eight_bit: kv.bits() <= 8,
+        context,
+        pairs: batch * kv_heads,
+    };
     Ok(Ok(Law::new(family, move |m| {
         let kernels = m.runtime.kernel_share.get();
-        1e6 * attention::decode(&m.hardware.gpu, kernels, bytes, kv.bits() <= 8)
+        1e6 * attention::decode(&m.hardware.gpu, kernels, work)
     })))
 }
