@@ -332,7 +332,7 @@ fn trace(o: &Outcome) -> Option<String> {
         .unwrap_or("an unnamed model");
     let past = match o.trace.synthetic_share {
         s if s > 0.0 => format!(
-            "; {} of the steps lie past its end and are extrapolated",
+            "; {} of the steps lie past what was recorded and are drawn or extrapolated",
             percent(s)
         ),
         _ => String::new(),
