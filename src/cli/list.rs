@@ -195,9 +195,7 @@ fn policies() -> Grid {
         let kind = match (card.oracle, card.destroys) {
             (true, _) => "reads the future",
             (false, true) => "destroys",
-            (false, false) if card.params.iter().any(|p| p.key == "evict") => {
-                "keeps everything unless evict > 0"
-            }
+            (false, false) if card.params.iter().any(|p| p.key == "evict") => "moves, may evict",
             (false, false) => "keeps everything",
         };
         grid.row(vec![

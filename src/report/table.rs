@@ -131,9 +131,11 @@ fn widths(grid: &Grid) -> Vec<u16> {
     let columns = grid.head.len();
     let words: Vec<usize> = (0..columns).map(|c| longest(grid, c, true)).collect();
     let first = longest(grid, 0, false);
+    // A figure and its unit stay together: `0.100 %`.
+    let figure = |c: usize, word: usize| word.max(longest(grid, c, false).min(8));
     let capped = |cap: usize| -> Vec<usize> {
         let of = |(c, w): (usize, &usize)| match c {
-            _ if !grid.text.contains(&c) => *w,
+            _ if !grid.text.contains(&c) => figure(c, *w),
             0 => first.min(cap).max((*w).min(cap)),
             _ => (*w).min(cap),
         };

@@ -67,6 +67,7 @@ pub fn price(base: &Scenario) -> Result<Price> {
     let base = Scenario {
         trace: TraceRef::None,
         occupancy: Occupancy::Lockstep,
+        lengths: None,
         ..base.clone()
     };
     let grid: Vec<(f64, u32)> = LINKS

@@ -63,7 +63,7 @@ pub fn savings(base: &Scenario) -> Result<Savings> {
                 s.deployment.model = Arc::clone(&model);
                 s.prompt = base.prompt.min(context / 4);
                 (s.batch, s.output) = (batch, context - s.prompt);
-                (s.trace, s.occupancy) = (TraceRef::None, Occupancy::Lockstep);
+                (s.trace, s.occupancy, s.lengths) = (TraceRef::None, Occupancy::Lockstep, None);
                 cells.push(s);
             }
         }
