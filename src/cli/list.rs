@@ -195,6 +195,7 @@ fn policies() -> Grid {
         let kind = match (card.oracle, card.destroys) {
             (true, _) => "reads the future",
             (false, true) => "destroys",
+            (false, false) if card.params.iter().any(|p| p.key == "evict") => "moves, may evict",
             (false, false) => "keeps everything",
         };
         grid.row(vec![

@@ -8,6 +8,7 @@ use std::io::{BufWriter, ErrorKind, Stdout, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::units::text::printable;
 
 use super::{interrupt, render, write_failed};
 
@@ -105,7 +106,7 @@ impl Out {
     /// A remark on stderr, unless quiet.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            render::plain(&format!("note: {text}\n"));
+            render::plain(&format!("note: {}\n", printable(text)));
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::plot::reproduce as drawing;
 use crate::report::{Style, json, md, reproduce as page, table};
 
@@ -30,6 +30,12 @@ pub struct ReproduceArgs {
 /// # Errors
 /// A file cannot be written (exit 2).
 pub fn run(args: &ReproduceArgs, out: &mut Out) -> Result<()> {
+    if args.plot.is_some() && args.plot == args.result.out {
+        return Err(
+            Error::usage("the drawing and the result cannot be one file")
+                .help("name another file with --plot"),
+        );
+    }
     args.result.open(out)?;
     let mut figure = None;
     if let Some(path) = &args.plot {

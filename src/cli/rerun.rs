@@ -62,10 +62,13 @@ pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
     let mut outcome = crate::plan::simulate(&resolve::scenario(&settings)?)?;
     // Who decided is part of the question: what a trace set was open then and is spelt out now.
     let notes: Vec<String> = serde_json::from_value(saved["notes"].clone()).unwrap_or_default();
-    if let Some(at) = notes.iter().position(|n| n.starts_with("set by the trace")) {
-        outcome
-            .notes
-            .insert(at.min(outcome.notes.len()), notes[at].clone());
+    let of_origin = |n: &str| n.starts_with("set by the trace") || n.ends_with("has no effect");
+    for (at, note) in notes.iter().enumerate() {
+        if of_origin(note) && !outcome.notes.contains(note) {
+            outcome
+                .notes
+                .insert(at.min(outcome.notes.len()), note.clone());
+        }
     }
     out.result(&json::pretty(&outcome)?)?;
     Ok(Answer::of(outcome.fits))

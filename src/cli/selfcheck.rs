@@ -16,7 +16,7 @@ use super::progress;
 /// Arguments of `selfcheck`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_long_help = "EXAMPLES:\n  kvplan selfcheck\n  kvplan selfcheck --hardware gh200 --batch 4 --policy four-tier:hbm=0.3,evict=0.03,semantics=cumulative"
+    after_long_help = "EXAMPLES:\n  kvplan selfcheck\n  kvplan selfcheck --hardware gh200 --batch 4\n  kvplan selfcheck --policy four-tier:evict=0.03,semantics=cumulative"
 )]
 pub struct SelfcheckArgs {
     #[command(flatten)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::replay::npz;
 use crate::report::{Style, csv, json, md, table};
 use crate::scenario::{print, resolve};
@@ -61,6 +61,13 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     }
     args.result.open(out)?;
     if let Some(path) = &args.export_decisions {
+        if args.result.out.as_ref() == Some(path) || scenario.trace.holds(path) {
+            return Err(Error::usage(format!(
+                "{}: the decisions need a file of their own",
+                path.display()
+            ))
+            .help("name another file with --export-decisions"));
+        }
         let mut file = Out::new(false, true, false);
         file.to_file(path)?;
         let (decisions, meta) = crate::plan::decisions(&scenario)?;

@@ -105,6 +105,7 @@ pub const MOST: u64 = 1 << 24;
 pub fn curve(scenario: &Scenario, longest: u32) -> Result<Curve> {
     let s = Scenario {
         occupancy: Occupancy::Lockstep,
+        lengths: None,
         ..scenario.clone()
     };
     let shortest = s.prompt.saturating_add(LEAST);

@@ -263,10 +263,12 @@ pub(super) fn sentences(o: &Outcome) -> Vec<String> {
         items.extend(left_out(o, &o.fetched));
     }
     if q.destroyed_share > 0.0 {
-        items.push(format!(
-            "{} of the generated tokens are destroyed by the end.",
-            percent(q.destroyed_share)
-        ));
+        let share = percent(q.destroyed_share);
+        items.push(if q.destroyed_share <= 1.0 {
+            format!("{share} of the generated tokens are destroyed by the end.")
+        } else {
+            format!("Destroyed by the end: {share} of as many tokens as were generated; the prompt goes, too.")
+        });
         items.push(format!(
             "Attention the full cache would give them: {} mean, {} p99, {} worst step.",
             maybe_percent(q.destroyed_mass_mean),
@@ -332,7 +334,7 @@ fn trace(o: &Outcome) -> Option<String> {
         .unwrap_or("an unnamed model");
     let past = match o.trace.synthetic_share {
         s if s > 0.0 => format!(
-            "; {} of the steps lie past its end and are extrapolated",
+            "; {} of the steps lie past what was recorded and are drawn or extrapolated",
             percent(s)
         ),
         _ => String::new(),

@@ -115,7 +115,7 @@ fn memory(page: &mut Page, plan: &Plan) {
         line("  staging in HBM", &|r| {
             spill(r, |a| a.outcome.memory.staging_bytes)
         });
-        line("  in host memory", &|r| {
+        line("  in host memory, copies of T0 included", &|r| {
             spill(r, |a| a.outcome.memory.ddr_peak_bytes)
         });
         line("  host memory that may be pinned", &|r| {
@@ -141,8 +141,8 @@ pub(super) fn short(row: &Row) -> String {
 fn pays(page: &mut Page, plan: &Plan) {
     page.title("Does tiering pay?");
     page.text(
-        "Streaming T1 costs nothing while it is no more than the link moves in one step (free T1). Break-even is the \
-         link bandwidth at which this question's spill would be free, and at which streaming equals the best rival.",
+        "Streaming T1 keeps nobody waiting while it is no more than the link moves in one step (free T1); what remains is \
+         to write it to HBM and read it once more. Break-even is the link bandwidth at which this question's spill would be free, and at which streaming equals the best rival.",
     );
     let mut grid = Grid::new([
         "CARD",

@@ -99,7 +99,7 @@ fn legend(plan: &Plan) -> String {
         parts.push("no fit: short of memory without spilling.".into());
     }
     if all().any(cannot_start) {
-        parts.push("cannot start: not even one request fits.".into());
+        parts.push("cannot start: what must stay in HBM does not fit (for the engine, one request; for a spill, the protected tokens and staging of all).".into());
     }
     parts.join(" ")
 }

@@ -115,16 +115,9 @@ fn render_grid(grid: &Grid) -> String {
     for row in &grid.rows {
         table.add_row(row.iter().map(|cell| printable(cell)));
     }
-    for (i, column) in table.column_iter_mut().enumerate() {
-        if grid.text.contains(&i) {
-            if i == 0 {
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
-                    widest(grid, 0) + 2,
-                )));
-            }
-        } else {
-            // Figures stay in one piece; what is left goes to the texts.
-            column.set_constraint(ColumnConstraint::ContentWidth);
+    for (i, (column, width)) in table.column_iter_mut().zip(widths(grid)).enumerate() {
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width + 2)));
+        if !grid.text.contains(&i) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -132,11 +125,41 @@ fn render_grid(grid: &Grid) -> String {
     lines.join("\n")
 }
 
-/// Columns of the longest cell, at most 40.
-fn widest(grid: &Grid, column: usize) -> u16 {
-    let cells = grid.rows.iter().filter_map(|r| r.get(column));
-    let longest = cells.map(|c| c.chars().count()).max().unwrap_or(0);
-    u16::try_from(longest.min(40)).unwrap_or(40)
+/// The least width of each column: its longest word, so that none is broken; where that is too much for a page, long words
+/// of texts are broken after all. The first column has room for its longest cell.
+fn widths(grid: &Grid) -> Vec<u16> {
+    let columns = grid.head.len();
+    let words: Vec<usize> = (0..columns).map(|c| longest(grid, c, true)).collect();
+    let first = longest(grid, 0, false);
+    // A figure and its unit stay together: `0.100 %`.
+    let figure = |c: usize, word: usize| word.max(longest(grid, c, false).min(8));
+    let capped = |cap: usize| -> Vec<usize> {
+        let of = |(c, w): (usize, &usize)| match c {
+            _ if !grid.text.contains(&c) => figure(c, *w),
+            0 => first.min(cap).max((*w).min(cap)),
+            _ => (*w).min(cap),
+        };
+        words.iter().enumerate().map(of).collect()
+    };
+    let fits = |cap: &usize| capped(*cap).iter().map(|w| w + 2).sum::<usize>() < WIDTH;
+    let cap = (10..=40).rev().find(fits).unwrap_or(10);
+    let narrow = |w: usize| u16::try_from(w).unwrap_or(u16::MAX);
+    capped(cap).into_iter().map(narrow).collect()
+}
+
+/// Columns of the longest word of a column, or of its longest line.
+fn longest(grid: &Grid, column: usize, word: bool) -> usize {
+    let rows = grid.rows.iter().filter_map(|r| r.get(column));
+    let lines = std::iter::once(&grid.head[column]).chain(rows);
+    let lines = lines.flat_map(|cell| cell.lines());
+    let length = |line: &str| {
+        if word {
+            line.split_whitespace().map(|w| w.chars().count()).max()
+        } else {
+            Some(line.chars().count())
+        }
+    };
+    lines.filter_map(length).max().unwrap_or(0)
 }
 
 /// A command line over several lines that a shell still reads as one.

@@ -3,8 +3,8 @@
 //! The first line holds the whole question: version, settings, axes, equality, and length and checksum of every file
 //! named in them. A journal of another question is refused, and the refusal says what differs; there is no hash that could
 //! agree by chance or disagree without a reason. Cells are written whole and at once, as they finish, in any order. A
-//! process that is killed leaves at most one line without an end: it is cut off and that cell runs again. Any other line
-//! that is no cell is damage. The lock keeps two sweeps from writing one journal; it goes with the process.
+//! process that is killed leaves at most one line without an end: it is cut off and that cell runs again. A cell's line
+//! ends in its checksum; any other line that fails it, or is no cell, is damage. The lock keeps two sweeps from writing one journal; it goes with the process.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -95,7 +95,7 @@ impl Journal {
             file: Mutex::new(file),
         };
         if whole == 0 {
-            journal.line(&head)?;
+            journal.line(json(&head)?)?;
         }
         Ok((journal, cells))
     }
@@ -105,7 +105,9 @@ impl Journal {
     /// # Errors
     /// Usage: it cannot be written.
     pub fn add(&self, cell: &Cell) -> Result<()> {
-        self.line(cell)
+        let text = json(cell)?;
+        let sum = crc32fast::hash(text.as_bytes());
+        self.line(format!("{text}\t{sum:08x}"))
     }
 
     /// Removes it: the result is in its place.
@@ -113,14 +115,25 @@ impl Journal {
         std::fs::remove_file(&self.path).ok(); // left behind, it is refused next time with the way out
     }
 
-    fn line(&self, entry: &impl Serialize) -> Result<()> {
-        let mut text = serde_json::to_string(entry)
-            .map_err(|e| Error::internal(format!("a cell is no JSON: {e}")))?;
+    fn line(&self, mut text: String) -> Result<()> {
         text.push('\n');
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(text.as_bytes())
             .map_err(|e| failed(&self.path.display().to_string(), &e))
     }
+}
+
+fn json(entry: &impl Serialize) -> Result<String> {
+    serde_json::to_string(entry).map_err(|e| Error::internal(format!("a cell is no JSON: {e}")))
+}
+
+/// The JSON of a cell's line, if it is what was written.
+fn checked(line: &[u8]) -> Option<&[u8]> {
+    let text = line.strip_suffix(b"\n")?;
+    let at = text.iter().rposition(|b| *b == b'\t')?;
+    let sum = std::str::from_utf8(&text[at + 1..]).ok()?;
+    let sum = u32::from_str_radix(sum, 16).ok()?;
+    (crc32fast::hash(&text[..at]) == sum).then_some(&text[..at])
 }
 
 fn failed(shown: &str, error: &std::io::Error) -> Error {
@@ -157,7 +170,14 @@ fn read(file: &mut File, shown: &str, head: &Head, sweep: &Sweep) -> Result<(u64
             head.check(&line, shown)?;
             continue;
         }
-        let cell: Cell = serde_json::from_slice(&line)
+        let text = checked(&line).ok_or_else(|| {
+            damaged(
+                shown,
+                number,
+                "fails its checksum: it was changed after it was written",
+            )
+        })?;
+        let cell: Cell = serde_json::from_slice(text)
             .map_err(|e| damaged(shown, number, &format!("is no cell: {e}")))?;
         if cell.index >= seen.len() || cell.vary != sweep.grid.vary(cell.index) {
             return Err(damaged(shown, number, "is no cell of this sweep"));

@@ -14,8 +14,15 @@ pub fn part_name(path: &Path) -> PathBuf {
 
 /// Creates `FILE.PID.part`.
 pub(crate) fn create(path: &Path) -> Result<File> {
+    if path.as_os_str() == "-" {
+        return Err(cannot_write(path, &"a trace is not written to stdout"));
+    }
     if path.is_dir() {
         return Err(cannot_write(path, &"it is a directory"));
+    }
+    // A rename would put a file in the place of a pipe or a device.
+    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+        return Err(cannot_write(path, &"it is a pipe or a device"));
     }
     File::create(part_name(path)).map_err(|e| cannot_write(path, &e))
 }

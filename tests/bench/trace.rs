@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
-use kvplan::trace::{Header, TraceReader, TraceWriter};
+use kvplan::trace::{Header, TraceReader, TraceWriter, half};
 use kvplan::{policy, replay};
 
 const PROMPT: u32 = 128;
@@ -26,17 +26,46 @@ fn rows_of(bytes: f64) -> u32 {
     ((p * p + bytes).sqrt() - p).ceil() as u32
 }
 
-/// Writes made rows: weights of a realistic size, without the time a generator of real ones would take.
+/// Made weights of one size, and their running sum in units of 2^-24.
+struct Pool {
+    bits: Vec<u16>,
+    sums: Vec<u64>,
+}
+
+impl Pool {
+    /// Weights between 0.225 and 0.675 of 2^-exponent.
+    fn new(exponent: u32, length: u32) -> Self {
+        let draw = |i: u32| f64::from(i.wrapping_mul(2_654_435_761) >> 16) / 65_536.0;
+        let weight = |i| 0.45 * (0.5 + draw(i)) / f64::from(1u32 << exponent);
+        let bits: Vec<u16> = (0..length).map(|i| half::from_f64(weight(i))).collect();
+        let mut sums = vec![0];
+        sums.extend(bits.iter().scan(0, |sum, w| {
+            *sum += half::units(*w);
+            Some(*sum)
+        }));
+        Self { bits, sums }
+    }
+}
+
+/// Writes made rows: weights of a realistic size that sum to 1, without the time a generator of real ones would take. The
+/// step's own token takes what the others leave.
 fn write(path: &Path, rows: u32) {
-    let pool: Vec<u16> = (0..PROMPT + 2 * rows)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 21) as u16)
-        .collect();
     let mut writer = TraceWriter::create(path, Header::new("made", PROMPT)).unwrap();
+    let (mut pool, mut size) = (Pool::new(0, 0), u32::MAX);
+    let mut row = Vec::new();
     for t in 0..rows {
+        let others = PROMPT + t;
+        if size != others.ilog2() {
+            size = others.ilog2();
+            pool = Pool::new(size, 251 + PROMPT + rows);
+        }
         let from = (t % 251) as usize;
-        writer
-            .push_row(&pool[from..from + (PROMPT + t + 1) as usize])
-            .unwrap();
+        let to = from + others as usize;
+        row.clear();
+        row.extend_from_slice(&pool.bits[from..to]);
+        let left = half::ONE - (pool.sums[to] - pool.sums[from]);
+        row.push(half::from_f64(left as f64 / half::ONE as f64));
+        writer.push_row(&row).unwrap();
     }
     writer.finish().unwrap();
 }

@@ -52,6 +52,12 @@ fn laws_hold_and_are_asked_where_they_apply() {
     assert_eq!(stands(&c), "yyy--yy-yy", "{c:#?}");
     let c = check("model llama-3.1-8b trace none policy streaming-llm");
     assert_eq!(stands(&c), "yy------".to_owned() + "-y", "{c:#?}");
+    // Everything staged stays in HBM: nothing comes up, and a dead link is no matter.
+    let c = check("t1 staged policy four-tier:hbm=0.3");
+    assert_eq!(stands(&c).as_bytes()[6], b'-', "{c:#?}");
+    // Every layer slides: tokens have tiers, and nothing moves.
+    let c = check("model mistral-7b-v0.1 batch 3 prompt 128 output 1000 policy four-tier:hbm=0.1");
+    assert!(c.is_sound(), "{c:#?}");
     let c = check("trace smol_0_t6_s1 model llama-3.1-8b policy oracle:hbm=0.5");
     assert_eq!(stands(&c), "yyyy-yy--y", "{c:#?}");
 }

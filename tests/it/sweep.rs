@@ -301,7 +301,13 @@ fn a_journal_that_is_not_this_sweep_s_is_refused() {
 
     let end = kept.iter().position(|b| *b == b'\n').unwrap() + 1;
     let with = |line: &str| [&kept[..end], line.as_bytes(), b"\n"].concat();
+    // One digit of the last finished cell.
+    let last = kept.iter().rposition(|b| *b == b'\n').unwrap();
+    let digit = kept[..last - 100].iter().rposition(u8::is_ascii_digit);
+    let mut altered = kept[..=last].to_vec();
+    altered[digit.unwrap()] ^= 1;
     for (garbage, code) in [
+        (altered, 3),
         (b"\0\xff garbage".to_vec(), 3),
         (b"{}\n".to_vec(), 3),
         (b"[1,2]\n{}\n".to_vec(), 3),

@@ -441,7 +441,11 @@ fn paths_that_cannot_be_used() {
         prompt: Some(PROMPT),
         ..Options::default()
     };
-    for out in [here("no").join("a.kvt"), dir.path().to_path_buf()] {
+    let special = ["/dev/full", "-"].map(std::path::PathBuf::from);
+    for out in [here("no").join("a.kvt"), dir.path().to_path_buf()]
+        .into_iter()
+        .chain(special)
+    {
         let e = import(&source, &options, &out).unwrap_err();
         assert_eq!(e.exit_code(), 2, "{e}");
     }

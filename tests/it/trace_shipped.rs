@@ -131,7 +131,7 @@ fn shares_of_a_row_by_hand() {
 #[test]
 fn shipped_traces_are_what_importing_the_recordings_gives() {
     if !shared().is_dir() {
-        skip!("the recordings are not beside this repository");
+        skip!("recordings: none beside the checkout");
     }
     let dir = tempfile::tempdir().unwrap();
     for (name, ..) in SHIPPED {
@@ -157,7 +157,7 @@ fn shipped_traces_are_what_importing_the_recordings_gives() {
 #[test]
 fn every_recording_goes_in_and_comes_back_to_the_byte() {
     if !shared().is_dir() {
-        skip!("the recordings are not beside this repository");
+        skip!("recordings: none beside the checkout");
     }
     let dir = tempfile::tempdir().unwrap();
     let mut seen = 0;

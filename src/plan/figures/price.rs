@@ -18,7 +18,7 @@ use crate::scenario::{Occupancy, Scenario, TraceRef};
 pub const LINKS: [f64; 4] = [25e9, 55e9, 337e9, f64::INFINITY];
 
 /// Shares of the unprotected cache kept in HBM, in percent, along a line.
-const KEPT: [u32; 11] = [100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0];
+const KEPT: [u32; 14] = [100, 98, 96, 93, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0];
 
 /// Shares that get a tick (%).
 pub const TICKS: [u32; 3] = [70, 50, 30];
@@ -67,6 +67,7 @@ pub fn price(base: &Scenario) -> Result<Price> {
     let base = Scenario {
         trace: TraceRef::None,
         occupancy: Occupancy::Lockstep,
+        lengths: None,
         ..base.clone()
     };
     let grid: Vec<(f64, u32)> = LINKS

@@ -63,7 +63,7 @@ pub fn savings(base: &Scenario) -> Result<Savings> {
                 s.deployment.model = Arc::clone(&model);
                 s.prompt = base.prompt.min(context / 4);
                 (s.batch, s.output) = (batch, context - s.prompt);
-                (s.trace, s.occupancy) = (TraceRef::None, Occupancy::Lockstep);
+                (s.trace, s.occupancy, s.lengths) = (TraceRef::None, Occupancy::Lockstep, None);
                 cells.push(s);
             }
         }
@@ -95,7 +95,7 @@ fn words(base: &Scenario) -> Words {
         title: "HBM saved by tiering the KV cache".into(),
         subtitle: format!("{}, t1 {}, {} KV", base.policy, d.t1.word(), d.kv),
         caption: format!(
-            "Peak of the full cache less the peak with tiers (GiB), staging and spare pages taken off; destroyed tokens \
+            "Each panel has a scale of its own. Peak of the full cache less the peak with tiers (GiB), staging and spare pages taken off; destroyed tokens \
              hatched, they are lost. Prompt {} tokens of each context, or a quarter of it. KV heads as the models have them. \
              Counts follow from lengths: no trace, n = 1. Whether a deployment fits a card is another question: kvplan plan.",
             group(&base.prompt.to_string())

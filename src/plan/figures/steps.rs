@@ -53,6 +53,7 @@ pub struct Steps {
 pub fn steps(base: &Scenario) -> Result<Steps> {
     let base = Scenario {
         occupancy: Occupancy::Lockstep,
+        lengths: None,
         trace: TraceRef::None,
         ..base.clone()
     };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::engine::Peak;
 use crate::metrics::Memory;
 use crate::plan::run::Case;
+use crate::scenario::Occupancy;
 use crate::timeline::Timeline;
 use crate::units::Bytes;
 
@@ -50,11 +51,9 @@ pub(in crate::plan) fn whole_pages(
     staging: Bytes,
     destroyed: Bytes,
 ) -> Option<i64> {
-    if !case
-        .timelines
-        .iter()
-        .all(|t| t.spills() && t.synthetic_from.is_none())
-    {
+    let counted = |t: &Arc<Timeline>| t.spills() && t.synthetic_from.is_none();
+    let together = case.scenario.occupancy == Occupancy::Lockstep;
+    if !together || case.ledger.kv_token <= 0.0 || !case.timelines.iter().all(counted) {
         return None;
     }
     let at_end = |t: &Arc<Timeline>| {
@@ -62,7 +61,9 @@ pub(in crate::plan) fn whole_pages(
         t.t0_room(t.interval_at(last), last)
     };
     let room = case.timelines.iter().map(at_end).sum::<f64>() / case.timelines.len() as f64;
-    let held = room * case.ledger.kv_token * f64::from(case.scenario.batch);
+    let length = f64::from(case.scenario.prompt + case.scenario.output);
+    let in_windows = case.ledger.sequence_bytes(length) - case.ledger.kv_token * length;
+    let held = (room * case.ledger.kv_token + in_windows) * f64::from(case.scenario.batch);
     #[allow(clippy::cast_possible_truncation)] // far below 2^63 bytes
     let saved = (full.as_f64() - held - staging.as_f64() - destroyed.as_f64()) as i64;
     Some(saved)

@@ -98,6 +98,12 @@ pub(in crate::plan) fn notes(case: &Case, memory: &Memory) -> Vec<String> {
     if case.ledger.whole_pages && case.timelines.iter().any(|t| t.spills()) {
         out.push(whole_pages_note(case));
     }
+    if case.ledger.kv_token <= 0.0 && case.timelines.iter().any(|t| t.spills()) {
+        out.push(format!(
+            "every layer of {} attends to a window, which stays in HBM: no token moves, whatever tier it is in",
+            s.deployment.model.id
+        ));
+    }
     let acts = |t: &Arc<Timeline>| t.spills() || t.destroys();
     if case.spec.name() != "full" && !case.timelines.iter().any(acts) {
         out.push(format!(

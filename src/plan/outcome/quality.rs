@@ -143,7 +143,10 @@ pub(in crate::plan) fn trace_use(case: &Case) -> TraceUse {
         name: Some(names.join(", ")),
         recorded_model: Some(first.header().model.clone()),
         n: u32::try_from(case.traces.len()).ok().filter(|n| *n > 1),
-        rows: crate::trace::Rows::rows(first.as_ref()),
+        rows: {
+            let rows = crate::trace::Rows::rows(first.as_ref());
+            crate::trace::Rows::synthetic_from(first.as_ref()).map_or(rows, |s| s.min(rows))
+        },
         synthetic_share: case.timelines.iter().map(past).sum::<f64>() / steps.max(1.0),
     }
 }

@@ -132,7 +132,7 @@ fn published(scene: &mut Scene, p: &Price, (x, y): (&Linear, &Linear), face: &Fa
     for (i, text) in lines.into_iter().enumerate() {
         let width = face.width(&text, 11.5);
         let left = (at.0 - width / 2.0).clamp(edge.left + 4.0, edge.right - width);
-        let y = at.1 - 24.0 + 14.0 * i as f64;
+        let y = at.1 - 36.0 + 13.0 * i as f64;
         scene.write(text, (left, y), Side::Left, 11.5, QUIET);
     }
 }

@@ -24,7 +24,7 @@ const AXIS: (f64, f64) = (330.0, 616.0);
 /// Ratios at the ends of the axis.
 const RANGE: (f64, f64) = (0.8, 10.0);
 
-const CAPTION: &str = "Hollow: published figure over ours, which is 1. Ours: KV heads as the model has them, ledger with protected tokens and staging, counters replayed from lengths. Arithmetic of each row: kvplan reproduce.";
+const CAPTION: &str = "Published over ours, logarithmic; only claims that are one number in one unit. Green: reproduced; orange: corrected. Ours: KV heads as the model has them, ledger with protected tokens and staging, counters replayed from lengths. Arithmetic of each row: kvplan reproduce.";
 
 /// Draws it.
 ///

@@ -76,7 +76,7 @@ pub fn scene(t: &Tiers) -> Result<Scene> {
         };
         mass(&mut scene, t, &x, edge);
     }
-    let at = (f64::midpoint(edge.left, edge.right), inner.bottom - 6.0);
+    let at = (f64::midpoint(edge.left, edge.right), inner.bottom - 22.0);
     scene.write("decode step", at, Side::Middle, chrome::EM, INK);
     let at = (inner.left, inner.top + 36.0);
     scene.write("tokens of a request", at, Side::Left, chrome::EM, INK);
@@ -169,7 +169,7 @@ fn mass(scene: &mut Scene, t: &Tiers, x: &Linear, edge: Rect) {
         .zip(&t.destroyed_mass)
         .map(|(s, m)| (x.place(f64::from(*s)), y.place(*m)));
     scene.line(points.collect(), VERMILION, 1.6);
-    let at = (edge.left - 40.0, edge.top - 6.0);
+    let at = (16.0, edge.top - 6.0);
     scene.write(
         "attention on destroyed tokens",
         at,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Longest trace written (tokens): the format's own limit is higher, but its file would have 256 TiB.
-const LONGEST: u32 = 1 << 20;
+const LONGEST: u32 = 1 << 18;
 
 /// Writes `rows` rows of a shape after a prompt of `prompt` tokens.
 ///
