@@ -37,7 +37,7 @@ fn decode_attention_by_hand() {
 fn decode_attention_with_splits_and_l2_by_hand() {
     // L40S, 4 sequences of 16,256 tokens, 2 KV heads of 128, 16 bit: 66.6 MB, which L2 (100.7 MB) holds. Floor 9.5 us + 1.27 us x
     // log2(1 + 127) = 8.89 + 8 x 0.0125 = 0.1: 18.49 us; 66.6 MB at 3.7 x 864 GB/s = 20.83 us.
-    let gpu = (*scenario("hardware l40s").deployment.hardware).gpu.clone();
+    let gpu = scenario("hardware l40s").deployment.hardware.gpu.clone();
     let work = attention::Work {
         bytes: 4.0 * 16_256.0 * 1024.0,
         eight_bit: false,
