@@ -21,7 +21,7 @@ use super::run::{Case, cannot_start, with};
 use crate::deploy::T1Mode;
 use crate::engine::Run;
 use crate::error::{Error, Result};
-use crate::scenario::{Occupancy, Scenario};
+use crate::scenario::Scenario;
 use crate::units::text::group;
 
 /// One series over the points of a curve [tokens/s]; `None` where it cannot run.
@@ -103,11 +103,7 @@ pub const MOST: u64 = 1 << 24;
 /// # Errors
 /// Usage, if `longest` is not over the prompt or absurd; infeasible, with the shortfall, if nothing runs at any length.
 pub fn curve(scenario: &Scenario, longest: u32) -> Result<Curve> {
-    let s = Scenario {
-        occupancy: Occupancy::Lockstep,
-        lengths: None,
-        ..scenario.clone()
-    };
+    let s = scenario.in_lockstep();
     let shortest = s.prompt.saturating_add(LEAST);
     within_reason(&s, shortest, longest)?;
     let case = Case::new(&at(&s, longest, "full"), &Recordings::default())?;

@@ -118,17 +118,10 @@ pub fn card(params: &Params) -> Card {
     if !params.mean {
         return exact;
     }
-    Card {
-        name: "h2o-mean",
-        summary: "h2o on mean rows: one set of tokens for all heads",
-        needs: Needs {
-            mean: true,
-            ..Needs::default()
-        },
-        lanes: Lanes::Sequence,
-        stand_in: None,
-        ..exact
-    }
+    exact.on_mean_rows(
+        "h2o-mean",
+        "h2o on mean rows: one set of tokens for all heads",
+    )
 }
 
 impl H2o {

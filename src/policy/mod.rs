@@ -106,6 +106,24 @@ pub struct Card {
     pub source: &'static str,
 }
 
+impl Card {
+    /// The card of the approximation of this policy on mean rows: one placement a sequence.
+    #[must_use]
+    pub fn on_mean_rows(self, name: &'static str, summary: &'static str) -> Self {
+        Self {
+            name,
+            summary,
+            needs: Needs {
+                mean: true,
+                ..Needs::default()
+            },
+            lanes: Lanes::Sequence,
+            stand_in: None,
+            ..self
+        }
+    }
+}
+
 /// Parameters of a policy: set from text, checked, and the counts that follow from them.
 pub trait Settings: Copy {
     /// Keys in the order they are shown.

@@ -146,17 +146,10 @@ pub fn card(params: &Params) -> Card {
     if !params.mean {
         return exact;
     }
-    Card {
-        name: "snap-kv-mean",
-        summary: "snap-kv on the first mean rows of the answer",
-        needs: Needs {
-            mean: true,
-            ..Needs::default()
-        },
-        lanes: Lanes::Sequence,
-        stand_in: None,
-        ..exact
-    }
+    exact.on_mean_rows(
+        "snap-kv-mean",
+        "snap-kv on the first mean rows of the answer",
+    )
 }
 
 /// Average over `kernel` neighbours, zeros beyond the ends.

@@ -86,17 +86,10 @@ pub fn card(params: &Params) -> Card {
     if !params.mean {
         return exact;
     }
-    Card {
-        name: "tova-mean",
-        summary: "tova on mean rows: one set of tokens for all layers",
-        needs: Needs {
-            mean: true,
-            ..Needs::default()
-        },
-        lanes: Lanes::Sequence,
-        stand_in: None,
-        ..exact
-    }
+    exact.on_mean_rows(
+        "tova-mean",
+        "tova on mean rows: one set of tokens for all layers",
+    )
 }
 
 impl Policy for Tova {

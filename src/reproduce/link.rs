@@ -2,6 +2,7 @@
 
 use super::{Claim, Status, Topic, outcome};
 use crate::error::Result;
+use crate::units::GIB;
 
 /// Deployments at which the overhead is shown: name, settings.
 const CASES: &[(&str, &str, &str)] = &[
@@ -51,7 +52,7 @@ fn forty_eight() -> Result<Claim> {
         "model deepseek-r1-distill-llama-70b hardware h200-sxm weights int4 batch 8 prompt 1024 output 31744 trace none policy four-tier:hbm=0.4",
     )?;
     let steps_per_s = o.throughput.full_cache_output_tokens_per_s.unwrap_or(0.0) / 8.0;
-    let need = 48.0 * f64::from(1 << 30) * steps_per_s;
+    let need = 48.0 * GIB * steps_per_s;
     let kept = o.throughput.output_tokens_per_s.unwrap_or(0.0)
         / o.throughput.full_cache_output_tokens_per_s.unwrap_or(1.0);
     Ok(Claim::new(

@@ -4,6 +4,7 @@ use super::{Claim, Status, Topic, outcome};
 use crate::catalog;
 use crate::error::Result;
 use crate::model::{Attention, KvFormat, Model};
+use crate::units::GIB;
 
 const SEVEN: &str = "deepseek-r1-distill-qwen-7b";
 const SEVENTY: &str = "deepseek-r1-distill-llama-70b";
@@ -144,7 +145,7 @@ fn exactly() -> Result<Claim> {
             for thousands in [2u32, 4, 8, 16, 32] {
                 for kept in [3u32, 4, 5, 7] {
                     let tokens = f64::from(batch) * f64::from(thousands) * 1024.0;
-                    let gib = f64::from(10 - kept) / 10.0 * tokens * kv / f64::from(1 << 30);
+                    let gib = f64::from(10 - kept) / 10.0 * tokens * kv / GIB;
                     for (list, target) in found.iter_mut().zip([2.0, 48.0]) {
                         if (gib / target - 1.0).abs() < 0.005 {
                             list.push(format!("{short} b{batch} {thousands}K keeping {kept}0 %"));
@@ -178,7 +179,7 @@ fn net() -> Result<Claim> {
     let nominal = 0.6 * 8.0 * 32_768.0 * kv;
     #[allow(clippy::cast_precision_loss)] // far below 2^53
     let saved = o.memory.hbm_saved_moved_bytes as f64;
-    let gib = |b: f64| format!("{:.1} GiB", b / f64::from(1 << 30));
+    let gib = |b: f64| format!("{:.1} GiB", b / GIB);
     Ok(Claim::new(
         "saved-net",
         Topic::Memory,

@@ -63,6 +63,16 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The same question with all requests of its one length at once, whatever it said of occupancy.
+    #[must_use]
+    pub fn in_lockstep(&self) -> Self {
+        Self {
+            occupancy: Occupancy::Lockstep,
+            lengths: None,
+            ..self.clone()
+        }
+    }
+
     /// Prompt and output tokens of one request at its end.
     pub fn tokens(&self) -> u64 {
         u64::from(self.prompt) + u64::from(self.output)

@@ -7,6 +7,7 @@ use super::{Sweep, run};
 use crate::error::Result;
 use crate::plan::figures::Words;
 use crate::scenario::Settings;
+use crate::units::GIB;
 
 /// Policies compared unless the user names others: the reference first, then what destroys.
 pub const POLICIES: [&str; 9] = [
@@ -66,7 +67,7 @@ pub fn equals(settings: &Settings) -> Result<Equals> {
         .cells
         .first()
         .and_then(|c| c.outcome.as_ref())
-        .map_or(0.0, |o| o.memory.hbm_peak_bytes as f64 / f64::from(1 << 30));
+        .map_or(0.0, |o| o.memory.hbm_peak_bytes as f64 / GIB);
     let about = answer.cells.iter().find_map(|c| c.outcome.as_ref());
     let trace = about.map_or(String::new(), |o| {
         format!(

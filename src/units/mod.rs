@@ -12,6 +12,9 @@ pub use time::Ps;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
 
+/// Bytes of a GiB.
+pub const GIB: f64 = 1_073_741_824.0;
+
 /// A number of bytes.
 #[derive(
     Clone,

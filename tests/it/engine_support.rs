@@ -24,6 +24,18 @@ pub(crate) fn try_scenario(flags: &[(&str, String)]) -> Result<Scenario> {
     resolve::scenario(&settings)
 }
 
+/// Settings of `name value name value ...` over the defaults.
+pub(crate) fn settings(words: &str) -> Settings {
+    let mut settings = Settings::defaults(Verb::Simulate);
+    let words: Vec<&str> = words.split_whitespace().collect();
+    for pair in words.chunks(2) {
+        settings
+            .set(pair[0], &[pair[1].into()], Origin::Flag)
+            .unwrap();
+    }
+    settings
+}
+
 /// The scenario of `name value name value ...`, without a trace.
 pub(crate) fn scenario(words: &str) -> Scenario {
     let words: Vec<&str> = words.split_whitespace().collect();

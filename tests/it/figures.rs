@@ -10,22 +10,12 @@ use kvplan::plan::figures::tiers::tiers;
 use kvplan::report::plot;
 use kvplan::report::plot::face::Face;
 use kvplan::report::plot::scene::Scene;
-use kvplan::scenario::settings::Origin;
-use kvplan::scenario::{Scenario, Settings, Verb, resolve};
+use kvplan::scenario::{Scenario, resolve};
 use kvplan::sweep::figure::{POLICIES, equals};
 
-const GIB: f64 = 1_073_741_824.0;
+use crate::engine_support::settings;
 
-fn settings(words: &str) -> Settings {
-    let mut settings = Settings::defaults(Verb::Simulate);
-    let words: Vec<&str> = words.split_whitespace().collect();
-    for pair in words.chunks(2) {
-        settings
-            .set(pair[0], &[pair[1].into()], Origin::Flag)
-            .unwrap();
-    }
-    settings
-}
+const GIB: f64 = 1_073_741_824.0;
 
 fn scenario(words: &str) -> Scenario {
     resolve::scenario(&settings(words)).unwrap()

@@ -10,19 +10,13 @@ use std::io::{Cursor, Read as _};
 use kvplan::plan::selfcheck::{Held, SelfCheck, selfcheck};
 use kvplan::policy;
 use kvplan::replay::{self, decisions, npz};
-use kvplan::scenario::settings::Origin;
-use kvplan::scenario::{Settings, Verb, resolve};
+use kvplan::scenario::resolve;
 use kvplan::trace::default_trace;
 
+use crate::engine_support::settings;
+
 fn check(words: &str) -> SelfCheck {
-    let mut settings = Settings::defaults(Verb::Simulate);
-    let words: Vec<&str> = words.split_whitespace().collect();
-    for pair in words.chunks(2) {
-        settings
-            .set(pair[0], &[pair[1].into()], Origin::Flag)
-            .unwrap();
-    }
-    selfcheck(&resolve::scenario(&settings).unwrap()).unwrap()
+    selfcheck(&resolve::scenario(&settings(words)).unwrap()).unwrap()
 }
 
 /// How each law stands, in order: `y`, `n`, `-`.

@@ -12,7 +12,8 @@ use rayon::prelude::*;
 use super::{Words, calibration, deployment};
 use crate::error::Result;
 use crate::plan::run::{simulate, with};
-use crate::scenario::{Occupancy, Scenario, TraceRef};
+use crate::scenario::{Scenario, TraceRef};
+use crate::units::GIB;
 
 /// Links of the figure (bytes/s).
 pub const LINKS: [f64; 4] = [25e9, 55e9, 337e9, f64::INFINITY];
@@ -24,7 +25,7 @@ const KEPT: [u32; 14] = [100, 98, 96, 93, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0]
 pub const TICKS: [u32; 3] = [70, 50, 30];
 
 /// Saving (bytes) and throughput kept of the published point: 48 GiB at the middle of 5 to 7 %.
-const PUBLISHED: (f64, f64) = (48.0 * 1_073_741_824.0, 0.94);
+const PUBLISHED: (f64, f64) = (48.0 * GIB, 0.94);
 
 /// A point of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,9 +67,7 @@ pub struct Price {
 pub fn price(base: &Scenario) -> Result<Price> {
     let base = Scenario {
         trace: TraceRef::None,
-        occupancy: Occupancy::Lockstep,
-        lengths: None,
-        ..base.clone()
+        ..base.in_lockstep()
     };
     let grid: Vec<(f64, u32)> = LINKS
         .iter()

@@ -11,7 +11,7 @@ use super::Words;
 use crate::catalog;
 use crate::error::Result;
 use crate::plan::run::simulate;
-use crate::scenario::{Occupancy, Scenario, TraceRef};
+use crate::scenario::{Scenario, TraceRef};
 use crate::units::text::group;
 
 /// Models of the figure: label and id.
@@ -59,11 +59,11 @@ pub fn savings(base: &Scenario) -> Result<Savings> {
         for (_, id) in MODELS {
             let model = Arc::new(catalog::model(id)?);
             for context in CONTEXTS {
-                let mut s = base.clone();
+                let mut s = base.in_lockstep();
                 s.deployment.model = Arc::clone(&model);
                 s.prompt = base.prompt.min(context / 4);
                 (s.batch, s.output) = (batch, context - s.prompt);
-                (s.trace, s.occupancy, s.lengths) = (TraceRef::None, Occupancy::Lockstep, None);
+                s.trace = TraceRef::None;
                 cells.push(s);
             }
         }

@@ -9,7 +9,7 @@ use crate::metrics::StepParts;
 use crate::plan::outcome;
 use crate::plan::recordings::Recordings;
 use crate::plan::run::{Case, with};
-use crate::scenario::{Occupancy, Scenario, TraceRef};
+use crate::scenario::{Scenario, TraceRef};
 
 /// A part of a step: name and value (s).
 pub type Part = (&'static str, fn(&StepParts) -> f64);
@@ -52,10 +52,8 @@ pub struct Steps {
 /// As `simulate`.
 pub fn steps(base: &Scenario) -> Result<Steps> {
     let base = Scenario {
-        occupancy: Occupancy::Lockstep,
-        lengths: None,
         trace: TraceRef::None,
-        ..base.clone()
+        ..base.in_lockstep()
     };
     let modes = [
         ("stream", T1Mode::Stream),

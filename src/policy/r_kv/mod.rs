@@ -173,17 +173,7 @@ pub fn card(params: &Params) -> Card {
     if !params.mean {
         return exact;
     }
-    Card {
-        name: "r-kv-importance",
-        summary: "r-kv without redundancy, on mean rows",
-        needs: Needs {
-            mean: true,
-            ..Needs::default()
-        },
-        lanes: Lanes::Sequence,
-        stand_in: None,
-        ..exact
-    }
+    exact.on_mean_rows("r-kv-importance", "r-kv without redundancy, on mean rows")
 }
 
 impl RKv {

@@ -10,11 +10,10 @@ use super::scene::{Scene, Shape, Side};
 use super::{Image, canvas};
 use crate::error::Result;
 use crate::plan::figures::price::{LINKS, Price, TICKS};
+use crate::units::GIB;
 use crate::units::text::group;
 
 const SIZE: (u32, u32) = (680, 480);
-
-const GIB: f64 = 1_073_741_824.0;
 
 /// Colour of each link.
 const COLORS: [RGBColor; 4] = [VERMILION, PURPLE, GREEN, BLUE];

@@ -11,10 +11,9 @@ use super::scene::{Scene, Side};
 use super::{Image, canvas};
 use crate::error::Result;
 use crate::plan::figures::savings::{BATCHES, CONTEXTS, MODELS, Saved, Savings};
+use crate::units::GIB;
 
 const SIZE: (u32, u32) = (760, 520);
-
-const GIB: f64 = 1_073_741_824.0;
 
 /// Draws it.
 ///
