@@ -87,8 +87,11 @@ pub mod reproduce;
 // 23: predicted against measured.
 pub mod validate;
 
-// 24: table, csv, markdown, plots.
+// 24: parameters of the laws from measurements.
+pub mod fit;
+
+// 25: table, csv, markdown, plots.
 pub mod report;
 
-// 25: one file a verb.
+// 26: one file a verb.
 pub mod cli;

@@ -8,6 +8,7 @@
 
 pub mod drawing;
 pub mod explain;
+pub mod fit;
 pub mod flags;
 pub mod grid;
 pub mod interrupt;
@@ -93,6 +94,8 @@ enum Command {
     Selfcheck(Box<selfcheck::SelfcheckArgs>),
     /// Sets each published figure of the paper beside ours, with the arithmetic.
     Reproduce(reproduce::ReproduceArgs),
+    /// Fits the laws of kernels on tables of measurements.
+    Fit(fit::FitArgs),
     /// Holds predictions against tables of real measurements.
     Validate(validate::ValidateArgs),
     /// Draws tokens per request against tokens/s for one card.
@@ -173,6 +176,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Explain(args) => done(explain::run(args, out)),
         Command::Selfcheck(args) => selfcheck::run(args, out),
         Command::Reproduce(args) => done(reproduce::run(args, out)),
+        Command::Fit(args) => done(fit::run(args, out)),
         Command::Validate(args) => done(validate::run(args, out)),
         Command::Plot(args) => plot::run(args, out),
         Command::Rerun(args) => rerun::run(args, out),
