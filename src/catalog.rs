@@ -16,11 +16,12 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result, did_you_mean};
+use crate::hardware::expected::Expected;
 use crate::hardware::{Fitted, Hardware, Kernels, Runtime, class};
 use crate::model::{self, Model};
 
 pub use lint::warnings as hardware_warnings;
-use table::{ARCHITECTURES, CLASS, Entry, HARDWARE, KERNELS, RUNTIMES};
+use table::{ARCHITECTURES, CLASS, EXPECTED, Entry, HARDWARE, KERNELS, RUNTIMES};
 
 /// Largest TOML or config.json that is read (bytes).
 const FILE_LIMIT: u64 = 4 << 20;
@@ -86,6 +87,11 @@ impl Shelf {
                 .iter()
                 .find(|e| e.aliases().any(|a| a.eq_ignore_ascii_case(name)))
         })
+    }
+
+    /// The catalog id of a name.
+    pub fn id(self, name: &str) -> Option<&'static str> {
+        self.find(name).map(|e| e.id)
     }
 
     /// The nearest name to a misspelt one.
@@ -190,6 +196,14 @@ fn fill(hardware: &mut Hardware, measured: bool) -> Result<()> {
     let kernels = class::kernels(&hardware.id, generation, memory, &all, &spread);
     hardware.gpu.kernels = kernels.ok_or_else(|| Error::internal("no card has fitted laws"))?;
     Ok(())
+}
+
+/// How far predictions were off, by card.
+///
+/// # Errors
+/// Internal: the embedded file is broken.
+pub fn expected() -> Result<Expected> {
+    parse(EXPECTED, "models/expected.toml")
 }
 
 /// Ids of the cards whose kernels were measured, in order.

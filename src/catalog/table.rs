@@ -135,3 +135,7 @@ pub(super) static CLASS: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/models/kernels/class.toml"
 ));
+
+/// How far predictions were off, by card.
+pub(super) static EXPECTED: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/models/expected.toml"));

@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 use crate::error::{Error, Result};
 use crate::report::plot::validate as drawing;
 use crate::report::{Style, json, md, table, validate as page};
+use crate::validate::expected::expected;
 use crate::validate::validate;
 
 use super::flags::{Format, ResultArgs};
@@ -30,6 +31,9 @@ pub struct ValidateArgs {
     /// Write every row, measured and predicted with its interval, into FILE (.csv) as well
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     rows: Option<PathBuf>,
+    /// Write the errors that `plan` quotes, by card and of cards predicted from others, into FILE (.toml) as well
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "leave_out")]
+    expected: Option<PathBuf>,
     /// Draw predicted over measured into FILE (.svg or .png) as well
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     plot: Option<PathBuf>,
@@ -40,7 +44,7 @@ pub struct ValidateArgs {
 /// # Errors
 /// No such folder or no known table in it, or a file that cannot be written (exit 2); a damaged table (exit 3).
 pub fn run(args: &ValidateArgs, out: &mut Out) -> Result<()> {
-    let files = [&args.result.out, &args.rows, &args.plot];
+    let files = [&args.result.out, &args.rows, &args.plot, &args.expected];
     for file in files.into_iter().flatten() {
         keep(&args.dir, file)?;
     }
@@ -48,8 +52,14 @@ pub fn run(args: &ValidateArgs, out: &mut Out) -> Result<()> {
     let rows = args.rows.as_deref().map(beside).transpose()?;
     let image = args.plot.as_deref().map(plot::image).transpose()?;
     let figure = args.plot.as_deref().map(beside).transpose()?;
+    let quoted = args.expected.as_deref().map(beside).transpose()?;
     let watch = progress::watch("predicting", 0, out.quiet());
     let run = validate(&args.dir, args.leave_out.is_some())?;
+    if let Some(mut file) = quoted {
+        let errors = expected(&run, &validate(&args.dir, true)?);
+        file.result(&page::expected(&errors)?)?;
+        file.finish()?;
+    }
     drop(watch);
     if let Some(mut file) = rows {
         file.result(&page::rows(&run.rows)?)?;

@@ -42,10 +42,13 @@ const RESAMPLED: u64 = 24;
 /// How many times slower a single row must be for a kernel of its own.
 const OTHER_KERNEL: f64 = 1.4;
 
+/// A row with the machine it is on, and whether it is of a software of 2024.
+type Dated = (Machine, bool, Row);
+
 /// Cases by card and law; and which groups are too small. Rows of a software of 2024 (`vidur`) count only where a card has
 /// no newer ones.
 pub fn groups(cases: Vec<(String, Case)>) -> (Vec<Group>, Vec<String>) {
-    let mut all: BTreeMap<(String, Fits), Vec<(Machine, bool, Row)>> = BTreeMap::new();
+    let mut all: BTreeMap<(String, Fits), Vec<Dated>> = BTreeMap::new();
     for (file, case) in cases {
         let (Some(fits), Ok(law)) = (case.fits, case.law) else {
             continue;
@@ -73,7 +76,7 @@ pub fn groups(cases: Vec<(String, Case)>) -> (Vec<Group>, Vec<String>) {
             base,
             rows: kept.map(|r| r.2).collect(),
         };
-        if group.rows.len() < FEWEST {
+        if group.rows.len() < FEWEST && fits != Fits::Experts {
             small.push(format!(
                 "{} {}: {} rows",
                 group.hardware,
@@ -93,13 +96,21 @@ pub fn start(base: &Machine, card: Option<&Fitted>) -> Machine {
     if let Some(law) = card.and_then(|c| c.attention.clone()) {
         kernels.attention = law;
     }
+    if let Some(law) = card.and_then(|c| c.linear.clone()) {
+        kernels.linear = law;
+    }
     base.with_kernels(kernels)
 }
 
 impl Group {
-    /// Whether other laws lean on this one.
-    pub fn first(&self) -> bool {
-        self.fits == Fits::Attention(None)
+    /// When it is fitted: after the laws that it leans on.
+    pub fn turn(&self) -> u8 {
+        match self.fits {
+            // The activations of a product pass through the L2 that attention shows.
+            Fits::Attention(None) => 0,
+            Fits::Experts => 2,
+            _ => 1,
+        }
     }
 
     /// The table of the profile that holds the law.
@@ -111,6 +122,7 @@ impl Group {
             Fits::Linear => "linear".into(),
             Fits::Linear8Bit => "linear_8bit".into(),
             Fits::Prefill => "prefill".into(),
+            Fits::Experts => "experts".into(),
         }
     }
 
@@ -215,6 +227,11 @@ impl Group {
                     spread,
                     ..kernels.linear_8bit
                 });
+            }
+            Fits::Experts => {
+                let ends = spread.bulk;
+                let laws = [&mut card.linear, &mut card.linear_8bit];
+                laws.into_iter().flatten().for_each(|l| l.experts = ends);
             }
             Fits::Prefill => {
                 card.prefill = Some(PrefillAttention {
@@ -355,6 +372,7 @@ impl Group {
                 }
                 all
             }
+            Fits::Experts => Vec::new(),
             Fits::Prefill => vec![
                 knob!(prefill, "fixed", "s", fixed, 1e-7, 8e-6, 6e-5),
                 knob!(prefill, "share", "share", share, 0.1, 0.5, 1.0),

@@ -60,6 +60,9 @@ pub fn search(
     near: Option<&[f64]>,
     of: impl Fn(&[f64]) -> f64,
 ) -> Vec<f64> {
+    if ranges.is_empty() {
+        return Vec::new();
+    }
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let miss = Miss { ranges, of };
     let mut best: Option<(f64, Vec<f64>)> = None;

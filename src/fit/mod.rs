@@ -108,9 +108,8 @@ pub fn fit(folder: &Path) -> Result<Profiles> {
     }
     let mut cards: BTreeMap<String, Fitted> = BTreeMap::new();
     let mut laws = Vec::new();
-    // Attention before linear layers: the activations of a product pass through the L2 that attention shows.
-    for usual in [true, false] {
-        let turn: Vec<&Group> = groups.iter().filter(|g| g.first() == usual).collect();
+    for turn in 0..=2 {
+        let turn: Vec<&Group> = groups.iter().filter(|g| g.turn() == turn).collect();
         let done: Vec<(&Group, Machine, Vec<Parameter>)> = turn
             .into_par_iter()
             .map(|group| {
@@ -180,9 +179,10 @@ fn classes(
     let none = ClassSpread {
         attention: Spread::NONE,
         linear: Spread::NONE,
+        experts: [1.0; 2],
         prefill: Spread::NONE,
     };
-    let mut pooled: [Vec<(usize, f64)>; 3] = Default::default();
+    let mut pooled: [Vec<(usize, f64)>; 4] = Default::default();
     for group in groups {
         let others: Vec<Fitted> = cards
             .values()
@@ -203,10 +203,11 @@ fn classes(
         }
         pooled[class_of(group.fits)].extend(spread::ratios(group, &machine));
     }
-    let [attention, linear, prefill] = pooled.map(|rows| spread::of(&rows));
+    let [attention, linear, prefill, experts] = pooled.map(|rows| spread::of(&rows));
     ClassSpread {
         attention,
         linear,
+        experts: experts.bulk,
         prefill,
     }
 }
@@ -217,5 +218,6 @@ fn class_of(fits: Fits) -> usize {
         Fits::Attention(_) | Fits::Attention8Bit => 0,
         Fits::Linear | Fits::Linear8Bit => 1,
         Fits::Prefill => 2,
+        Fits::Experts => 3,
     }
 }

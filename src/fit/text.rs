@@ -36,6 +36,7 @@ pub fn card(card: &Fitted) -> String {
 /// The spreads of cards predicted from others.
 pub fn class(spread: &ClassSpread) -> String {
     let mut out = HEAD.to_string();
+    let _ = writeln!(out, "experts = {}", pair(spread.experts));
     for (name, s) in [
         ("attention", &spread.attention),
         ("linear", &spread.linear),
@@ -84,6 +85,7 @@ fn linear(name: &str, law: &Linear) -> String {
         line(&mut out, "single.fixed", &single.fixed);
         line(&mut out, "single.share", &single.share);
     }
+    let _ = writeln!(out, "experts = {}", pair(law.experts));
     out + &spread(&law.spread)
 }
 

@@ -52,6 +52,8 @@ pub struct ClassSpread {
     pub attention: Spread,
     /// Of linear layers.
     pub linear: Spread,
+    /// Of routed experts.
+    pub experts: [f64; 2],
     /// Of prefill's attention.
     pub prefill: Spread,
 }
@@ -256,6 +258,7 @@ impl Law for Linear {
             // A library's choice on one card, not a property of a class.
             single: None,
             spread: spread.linear,
+            experts: spread.experts,
             off: Off::default(),
         }
     }

@@ -76,6 +76,8 @@ pub struct Linear {
     pub single: Option<SingleRow>,
     /// Measured over predicted.
     pub spread: Spread,
+    /// The same for routed experts, p5 and p95: their grouped kernels err more.
+    pub experts: [f64; 2],
     /// The end of the spread at which it is evaluated.
     #[serde(skip)]
     pub off: Off,
@@ -164,6 +166,15 @@ impl Spread {
             _ => total,
         }
     }
+
+    /// One spread for all regimes.
+    pub fn even(ends: [f64; 2]) -> Self {
+        Self {
+            bulk: ends,
+            mixed: ends,
+            floor: ends,
+        }
+    }
 }
 
 impl Default for Kernels {
@@ -196,6 +207,7 @@ impl Kernels {
             l2: count(1e9),
             single: None,
             spread: Spread::NONE,
+            experts: [1.0; 2],
             off: Off::default(),
         };
         Self {

@@ -8,6 +8,7 @@
 //! per GPU (AIConfigurator): exact where measured, mute elsewhere.
 
 pub mod class;
+pub mod expected;
 pub mod home;
 pub mod kernels;
 pub mod runtime;
@@ -177,16 +178,22 @@ pub struct Host {
     pub attention_flops: Value<FlopRate>,
 }
 
-/// How GPUs reach each other for tensor parallelism: all-reduce `t = fixed + bytes * 2 (n-1)/n / bandwidth`.
+/// How GPUs reach each other for tensor parallelism: all-reduce `t = fixed + hop * (n - 2) + moved / bandwidth(n)`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interconnect {
     /// `NVLink 4`, `PCIe 5`.
     pub name: String,
-    /// Floor of one all-reduce.
+    /// Floor of one all-reduce of two GPUs.
     pub allreduce_fixed: Value<Duration>,
-    /// Bus bandwidth of a large all-reduce.
+    /// What each further GPU adds to the floor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allreduce_hop: Option<Value<Duration>>,
+    /// Bandwidth at which a GPU reads its peers, two GPUs.
     pub bandwidth: Value<Bandwidth>,
+    /// The same with eight GPUs: over `PCIe` they share a root complex. As with two where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth_of_8: Option<Value<Bandwidth>>,
     /// Time in which a CPU checks and launches one outside a graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Value<Duration>>,

@@ -22,8 +22,33 @@ pub struct Plan {
     pub verdict: Verdict,
     /// Expected error of the figures, in words.
     pub expected_error: String,
+    /// The same by card, as far as it was measured.
+    #[serde(default)]
+    pub expected_errors: Vec<ExpectedError>,
     /// Remarks that qualify the answer.
     pub notes: Vec<String>,
+}
+
+/// How far predictions for a card were off: |predicted / measured - 1|.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ExpectedError {
+    /// The card.
+    pub hardware: String,
+    /// `calibrated`: its file states its own laws; `fitted`: its kernels were measured; `class`: it is predicted from other
+    /// cards, and the errors are those of cards predicted so.
+    pub basis: String,
+    /// Decode steps summed from kernels: median.
+    pub step_median_abs_rel_error: Option<f64>,
+    /// 90th percentile.
+    pub step_p90_abs_rel_error: Option<f64>,
+    /// Rows behind both.
+    pub step_rows: usize,
+    /// Time per token of whole servers under a constant load: median.
+    pub tpot_median_abs_rel_error: Option<f64>,
+    /// 90th percentile.
+    pub tpot_p90_abs_rel_error: Option<f64>,
+    /// Rows behind both.
+    pub tpot_rows: usize,
 }
 
 impl Plan {

@@ -11,6 +11,7 @@ pub mod answer;
 mod budget;
 mod changes;
 pub mod curve;
+mod errors;
 pub mod figures;
 mod outcome;
 mod placed;
@@ -44,6 +45,7 @@ pub fn plan(question: &Question) -> Result<Plan> {
         .map(|card: &Card| alternatives::row(&question.on(card), &traces))
         .collect::<Result<_>>()?;
     let settings = question.settings.iter();
+    let errors = errors::of(&question.cards)?;
     Ok(Plan {
         schema: PLAN_SCHEMA.into(),
         kvplan_version: env!("CARGO_PKG_VERSION").into(),
@@ -57,14 +59,15 @@ pub fn plan(question: &Question) -> Result<Plan> {
         verdict: verdict::overall(&rows),
         notes: notes(&rows),
         rows,
-        expected_error: EXPECTED_ERROR.into(),
+        expected_error: errors
+            .iter()
+            .map(errors::sentence)
+            .chain([errors::OTHERS.into()])
+            .collect::<Vec<_>>()
+            .join(" "),
+        expected_errors: errors,
     })
 }
-
-/// What the figures can be off by, and why.
-const EXPECTED_ERROR: &str = "kernel fits miss the reference measurements by 5-12 % (decode attention) and 3-9 % (linear layers) \
-on cards that were measured, more on cards that were not; transfers by about 7 %; host attention and DDR bandwidth are assumed \
-and may be off by 2x. Expect +-15 % where everything stays in HBM, +-30 % for stream, +-50 % for host-attention until calibrated";
 
 /// Remarks common to all rows, once each.
 fn notes(rows: &[Row]) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Predicted against measured as a page, and its rows as CSV.
 
 use crate::error::{Error, Result};
+use crate::hardware::expected::Expected;
 use crate::validate::answer::{FileMetric, Row, Validation};
 
 use super::page::{Grid, Page};
@@ -41,6 +42,17 @@ pub fn page(v: &Validation) -> Page {
         page.list(left_out);
     }
     page
+}
+
+/// The errors that `plan` quotes, as TOML.
+///
+/// # Errors
+/// Internal: the text cannot be made.
+pub fn expected(errors: &Expected) -> Result<String> {
+    let text = toml::to_string(errors).map_err(|e| Error::internal(format!("TOML: {e}")))?;
+    Ok(format!(
+        "# Written by `kvplan validate --expected`; do not edit.\n{text}"
+    ))
 }
 
 fn gpus(page: &mut Page, v: &Validation) {

@@ -9,7 +9,7 @@
 //! step of m tokens touches `E (1 - (1 - a/E)^m)` of E experts on average if a are chosen per token and routing is even;
 //! skewed routing touches fewer. Ignored: tiles that do not divide the shape (waves), which is most of what is left.
 
-use crate::hardware::kernels::Linear;
+use crate::hardware::kernels::{Linear, Spread};
 use crate::hardware::{FlopRate, Gpu, Value};
 use crate::model::{Matrix, WeightFormat};
 
@@ -139,7 +139,11 @@ pub fn matrix(gpu: &Gpu, format: &WeightFormat, matrix: &Matrix, split: Split, r
     let law = gpu.kernels.linear_of(bits);
     let dense = dense(gpu, format, bits).get();
     let (floor, total) = kernel(gpu, law, split.kernels, dense, work);
-    law.spread.apply(law.off, matrix.name, floor, total)
+    let spread = match matrix.copies {
+        1 => law.spread,
+        _ => Spread::even(law.experts),
+    };
+    spread.apply(law.off, matrix.name, floor, total)
 }
 
 /// Experts touched on average by `tokens` tokens that each choose `active` of `experts`, routing even.

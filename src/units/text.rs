@@ -93,7 +93,16 @@ pub fn bytes_per_second(text: &str) -> Result<f64, String> {
     let scale = unit.strip_suffix("B/s").and_then(prefix).ok_or_else(|| {
         format!("`{text}` needs a unit of bandwidth: write it like `55GB/s` (bytes, not bits)")
     })?;
-    Ok(number * scale)
+    finite(number * scale, text, "a bandwidth")
+}
+
+/// Refuses what overflows: a number is finite, its product with the unit need not be.
+fn finite(value: f64, text: &str, what: &str) -> Result<f64, String> {
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err(format!("`{text}` is not {what}: it is too large"))
+    }
 }
 
 /// Parses a rate in floating-point operations per second: `989 TFLOP/s`.
@@ -107,7 +116,7 @@ pub fn flops(text: &str) -> Result<f64, String> {
         .or_else(|| unit.strip_suffix("OP/s"))
         .and_then(prefix)
         .ok_or_else(|| format!("`{text}` needs a unit: write it like `989 TFLOP/s`"))?;
-    Ok(number * scale)
+    finite(number * scale, text, "a rate of operations")
 }
 
 /// Parses a duration into seconds: `20ms`, `3.5 us`, `1.2s`.

@@ -251,7 +251,12 @@ const KNOBS: &[Knob] = &[
             .as_mut()
             .is_some_and(|i| i.allreduce_fixed.put(e))
     },
-    |h, _, e| h.interconnect.as_mut().is_some_and(|i| i.bandwidth.put(e)),
+    |h, _, e| {
+        h.interconnect.as_mut().is_some_and(|i| {
+            let eight = i.bandwidth_of_8.as_mut().is_some_and(|v| v.put(e));
+            i.bandwidth.put(e) || eight
+        })
+    },
     |_, r, e| r.step_gap.put(e),
     |_, r, e| r.step_gap_per_sequence.put(e),
     |_, r, e| r.layer_other.put(e),

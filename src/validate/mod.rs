@@ -12,6 +12,7 @@
 //! as in [`tables::KNOWN`], then by name; rows as in the file.
 
 pub mod answer;
+pub mod expected;
 pub mod machine;
 pub mod names;
 pub mod sheet;

@@ -222,11 +222,14 @@ fn an_infinite_link_is_everything_in_hbm() {
         let streamed = makespan(&s, SPILLS, infinite);
         // T1 once more through HBM, at the rate of attention.
         let timeline = job(SPILLS, 200, 300).timeline;
-        let t1: f64 = (0..300).map(|t| 4.0 * timeline.tokens_at(t)[1]).sum();
         let w = World::of(&s.deployment);
         let class = &w.prepared.classes[0];
-        let of = |bytes| w.prepared.attention(class, 1.0, bytes);
-        let extra = t1 * 32.0 * (of(4096.0) - of(0.0));
+        let of = |tokens: f64| w.prepared.attention(class, 4.0, 4.0 * 4096.0 * tokens);
+        let more = |t: u32| {
+            let [t0, t1, ..] = timeline.tokens_at(t);
+            of(t0 + 2.0 * t1) - of(t0 + t1)
+        };
+        let extra = 32.0 * (0..300).map(more).sum::<f64>();
         let got = (streamed - full).secs();
         assert!((got / extra - 1.0).abs() < 1e-4, "{got} {extra}");
     }

@@ -248,7 +248,7 @@ fn impossible_profiles_are_refused_at_their_line() {
             "interval must hold the value",
             "{",
         ),
-        ("value = 0.865", "value = 1.865", "more than the whole", "{"),
+        ("value = 0.9,", "value = 1.9,", "more than the whole", "{"),
         ("generation = \"hopper\"", "generation = ", "", ""),
         (
             "memory_kind = \"HBM3\"\n",

@@ -53,6 +53,9 @@ const COLD: [&str; 6] = ["L10", "L11", "L14", "L15", "L16", "L17"];
 
 /// Plain matrices fit the law of their format.
 fn fits(line: Line<'_>) -> Result<Option<Fits>> {
+    if line.text("layer")?.starts_with("moe") {
+        return Ok(Some(Fits::Experts));
+    }
     if kind(line.text("layer")?).is_none() {
         return Ok(None);
     }

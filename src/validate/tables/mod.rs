@@ -87,6 +87,8 @@ pub enum Fits {
     Linear8Bit,
     /// Attention of prefill.
     Prefill,
+    /// The routed experts of a layer, which follow the law of linear layers with a spread of their own.
+    Experts,
 }
 
 /// A function of a machine, in the unit of the figure.

@@ -1,0 +1,74 @@
+//! What the figures can be off by, by card: what `validate` found, quoted.
+
+use std::collections::BTreeSet;
+
+use super::answer::ExpectedError;
+use crate::catalog;
+use crate::error::Result;
+use crate::hardware::expected::Miss;
+use crate::scenario::Card;
+
+/// What no table of measurements covers.
+pub(super) const OTHERS: &str = "Copies over the link are off by about 5 %. Host attention and DDR bandwidth are assumed and may be off by \
+2x, so that spilling is: expect +-30 % for stream, +-50 % for host-attention, until calibrated.";
+
+/// The errors to expect of each card asked for, once each.
+pub(super) fn of(cards: &[Card]) -> Result<Vec<ExpectedError>> {
+    let known = catalog::expected()?;
+    let mut seen = BTreeSet::new();
+    let own = cards.iter().filter(|c| seen.insert(c.hardware.id.clone()));
+    let entry = |card: &Card| {
+        let (misses, fitted) = known.of(&card.hardware.id);
+        let calibrated = card.hardware.calibrated.is_some();
+        let basis = match (calibrated, fitted) {
+            (true, _) => "calibrated",
+            (false, true) => "fitted",
+            (false, false) => "class",
+        };
+        let median = |m: Option<Miss>| m.map(|m| m.median);
+        let p90 = |m: Option<Miss>| m.map(|m| m.p90);
+        let rows = |m: Option<Miss>| m.map_or(0, |m| m.rows);
+        ExpectedError {
+            hardware: card.hardware.id.clone(),
+            basis: basis.into(),
+            step_median_abs_rel_error: median(misses.step),
+            step_p90_abs_rel_error: p90(misses.step),
+            step_rows: rows(misses.step),
+            tpot_median_abs_rel_error: median(misses.tpot),
+            tpot_p90_abs_rel_error: p90(misses.tpot),
+            tpot_rows: rows(misses.tpot),
+        }
+    };
+    Ok(own.map(entry).collect())
+}
+
+/// One card's errors in words.
+pub(super) fn sentence(e: &ExpectedError) -> String {
+    let start = match e.basis.as_str() {
+        "calibrated" => "calibrated on this machine; before that,",
+        "fitted" => "its kernels were measured;",
+        _ => "its kernels were not measured and are taken from other cards; predicted so,",
+    };
+    let part = |what: &str, median: Option<f64>, p90: Option<f64>, rows: usize| match (median, p90)
+    {
+        (Some(m), Some(p)) => format!(
+            "{what} is off by {:.0} % (one in ten by {:.0} % or more; {rows} rows)",
+            100.0 * m,
+            100.0 * p
+        ),
+        _ => format!("{what} was measured nowhere"),
+    };
+    let step = part(
+        "a decode step",
+        e.step_median_abs_rel_error,
+        e.step_p90_abs_rel_error,
+        e.step_rows,
+    );
+    let tpot = part(
+        "the time per token of a server",
+        e.tpot_median_abs_rel_error,
+        e.tpot_p90_abs_rel_error,
+        e.tpot_rows,
+    );
+    format!("{}: {start} {step}, {tpot}.", e.hardware)
+}
