@@ -84,7 +84,8 @@ pub struct Family {
 impl Family {
     /// The variants of `base`.
     pub fn new(base: Machine) -> Self {
-        let variants = KNOBS.iter().filter_map(|knob| ends(&base, *knob)).collect();
+        let knobs = KNOBS.iter().chain(super::software::KNOBS);
+        let variants = knobs.filter_map(|knob| ends(&base, *knob)).collect();
         Self { base, variants }
     }
 
@@ -110,7 +111,7 @@ impl Family {
 }
 
 /// A parameter that can stand at its ends.
-trait Ends {
+pub(super) trait Ends {
     /// Puts it at its low (0) or high (1) end; whether that is another value.
     fn put(&mut self, end: usize) -> bool;
 }
@@ -124,7 +125,7 @@ impl<Q: Quantity> Ends for Value<Q> {
 }
 
 /// Where a parameter is.
-type Knob = fn(&mut Hardware, &mut Runtime, usize) -> bool;
+pub(super) type Knob = fn(&mut Hardware, &mut Runtime, usize) -> bool;
 
 fn ends(base: &Machine, knob: Knob) -> Option<[Machine; 2]> {
     let mut moved = false;

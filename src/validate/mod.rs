@@ -15,6 +15,7 @@ pub mod answer;
 pub mod machine;
 pub mod names;
 pub mod sheet;
+mod software;
 pub mod steady;
 pub mod stock;
 pub mod tables;

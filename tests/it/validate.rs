@@ -268,19 +268,30 @@ fn h100(gpus: u32) -> Prepared {
     Prepared::new(&machine.deploy(&setup))
 }
 
-/// One request alone: a token takes a step, the first half a step and a prefill, and rates are one over times.
+/// The same without a server before it and with newcomers that wait for no prefill but their own.
+fn alone(prefill_first: bool) -> Prepared {
+    let mut deployment = h100(1).deployment;
+    let runtime = Arc::make_mut(&mut deployment.runtime);
+    (runtime.front, runtime.prefill_first) = (None, prefill_first);
+    Prepared::new(&deployment)
+}
+
+/// Rounds after which a start is forgotten.
+const LONG: f64 = 1e12;
+
+/// One request alone: a token takes a step, the first a step and a prefill, and rates are one over times.
 #[test]
 fn one_request_in_a_steady_state_waits_for_nobody() {
-    let p = h100(1);
+    let p = alone(false);
     let load = Load {
         offered: 1,
         prompt: 1000,
         output: 500,
     };
-    let s = steady::steady(&p, load).unwrap();
+    let s = steady::steady(&p, load, LONG).unwrap();
     let step = steady::step(&p, 1, 1250.0);
     near(s.tpot, step, 1e-12);
-    near(s.ttft, 0.5 * step + p.prefill(&[(0, 1000)]), 1e-12);
+    near(s.ttft, step + p.prefill(&[(0, 1000)]), 1e-9);
     near(
         1.0 / s.throughput,
         step + p.prefill(&[(0, 1000)]) / 500.0,
@@ -289,22 +300,26 @@ fn one_request_in_a_steady_state_waits_for_nobody() {
 }
 
 /// Little's law: requests in the system = rate of requests x time in it, whether they run or queue. The time in the system
-/// is the first token's and that of the others; the formula gives a request half a step more, which is all they may differ.
+/// is the first token's and that of the others; the formula gives a request a step more, which is all they may differ. It
+/// holds however prefill is scheduled: what a first token waits less, the others wait more.
 #[test]
 fn a_closed_loop_keeps_as_many_requests_as_it_was_given() {
-    let p = h100(1);
-    for offered in [1, 7, 64, 500, 4000] {
-        let load = Load {
-            offered,
-            prompt: 3000,
-            output: 1000,
-        };
-        let s = steady::steady(&p, load).unwrap();
-        let requests = s.throughput / 1000.0;
-        let time = s.ttft + 1000.0 * s.tpot;
-        near(requests * time, f64::from(offered), 2e-3);
-        assert!(s.running <= offered);
+    for first in [false, true] {
+        let p = alone(first);
+        for offered in [1, 7, 64, 500, 4000] {
+            let load = Load {
+                offered,
+                prompt: 3000,
+                output: 1000,
+            };
+            let s = steady::steady(&p, load, LONG).unwrap();
+            let requests = s.throughput / 1000.0;
+            let time = s.ttft + 1000.0 * s.tpot;
+            near(requests * time, f64::from(offered), 2e-3);
+            assert!(s.running <= offered);
+        }
     }
+    let p = alone(false);
     let full = steady::steady(
         &p,
         Load {
@@ -312,6 +327,7 @@ fn a_closed_loop_keeps_as_many_requests_as_it_was_given() {
             prompt: 3000,
             output: 1000,
         },
+        LONG,
     )
     .unwrap();
     // 476,016 tokens of KV at most (PEERS 2.6); 3,500 tokens each on average.
@@ -323,7 +339,71 @@ fn a_closed_loop_keeps_as_many_requests_as_it_was_given() {
                 offered: 1,
                 prompt: 1 << 26,
                 output: 1
-            }
+            },
+            LONG
+        )
+        .is_none()
+    );
+}
+
+/// Where prefill goes first, the wait for it is shared out: with 9 requests, a prefill p and 100 tokens, the first token
+/// waits (9 + 1) / 2 = 5 p and the others (9 - 1) / 2 / 100 = 0.04 p each; in chunks it is p and 0.08 p.
+#[test]
+fn prefill_first_waits_before_the_first_token() {
+    let load = Load {
+        offered: 9,
+        prompt: 4000,
+        output: 100,
+    };
+    let [chunked, first] = [false, true].map(|first| {
+        let p = alone(first);
+        (steady::steady(&p, load, LONG).unwrap(), p)
+    });
+    let p = chunked.1.prefill(&[(0, 4000)]);
+    near(first.0.ttft - chunked.0.ttft, 4.0 * p, 1e-9);
+    near(chunked.0.tpot - first.0.tpot, 0.04 * p, 1e-9);
+    near(first.0.throughput, chunked.0.throughput, 1e-12);
+}
+
+/// A loop of 10 rounds starts with a burst: of 9 requests the first wave waits 5 p on average, which is a tenth of all.
+#[test]
+fn a_short_loop_remembers_its_start() {
+    let p = alone(false);
+    let load = Load {
+        offered: 9,
+        prompt: 4000,
+        output: 100,
+    };
+    let ttft = |rounds| steady::steady(&p, load, rounds).unwrap().ttft;
+    let (prefill, step) = (p.prefill(&[(0, 4000)]), steady::step(&p, 9, 4050.0));
+    near(ttft(10.0), 0.5 * prefill + 0.9 * (step + prefill), 1e-9);
+    near(ttft(1.0), 5.0 * prefill, 1e-9);
+}
+
+/// A run of what fits is one wave; of 2 n + 3, two whole ones and one of 3. Prompts of one wave share chunks: 64 prompts of
+/// 128 tokens are one chunk of 8,192, which takes less than 64 prefills of one.
+#[test]
+fn a_run_goes_in_waves() {
+    let p = h100(1);
+    let load = Load {
+        offered: 64,
+        prompt: 128,
+        output: 128,
+    };
+    let run = |n| steady::makespan(&p, load, n).unwrap();
+    near(run(64), steady::wave(&p, 64, load), 1e-12);
+    let parts = 2.0 * steady::wave(&p, 64, load) + steady::wave(&p, 3, load);
+    near(run(131), parts, 1e-12);
+    let steps = 128.0 * steady::step(&p, 64, 192.0);
+    assert!(run(64) - steps < 0.5 * 64.0 * p.prefill(&[(0, 128)]));
+    assert!(
+        steady::makespan(
+            &p,
+            Load {
+                prompt: 1 << 26,
+                ..load
+            },
+            1
         )
         .is_none()
     );
