@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{Capacity, Count, Duration, Share, Source, Value};
+use super::value::{Bandwidth, Capacity, Count, Duration, Share, Source, Value};
 
 /// What the memory fraction of an engine is a share of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -89,6 +89,9 @@ pub struct Runtime {
     /// Floor of drawing tokens on the GPU: a dozen small kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampler: Option<Value<Duration>>,
+    /// What a host tier costs that is kept by a loop in Python.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload: Option<Offload>,
     /// CPU work of a step part by part, where it was measured so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuParts>,
@@ -133,6 +136,20 @@ pub struct Front {
     pub bunch: Value<Count>,
     /// Further prefills for the share of time in which others are being prefilled.
     pub queue: Value<Count>,
+}
+
+/// A host tier kept by a loop in Python (see `service::eager_tier`).
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offload {
+    /// A copy, issued and waited for; K and V of each layer are one each.
+    pub copy: Value<Duration>,
+    /// Rate at which what is fetched comes to lie beside the rest.
+    pub fetch: Value<Bandwidth>,
+    /// What a forward pass takes longer where the weights of attention are asked for.
+    pub scores: Value<Duration>,
+    /// The policy's own work of a step: rows read back, ranked, trimmed.
+    pub books: Value<Duration>,
 }
 
 /// CPU work between the steps of an engine that schedules synchronously, by part.

@@ -14,6 +14,7 @@
 pub mod answer;
 pub mod machine;
 pub mod names;
+pub mod prototype;
 pub mod sheet;
 mod software;
 pub mod steady;

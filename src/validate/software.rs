@@ -14,6 +14,10 @@ pub(super) const KNOBS: &[Knob] = &[
     |_, r, e| time(r, e, |f| &mut f.each),
     |_, r, e| prefills(r, e, |f| &mut f.bunch),
     |_, r, e| prefills(r, e, |f| &mut f.queue),
+    |_, r, e| r.offload.as_mut().is_some_and(|o| o.copy.put(e)),
+    |_, r, e| r.offload.as_mut().is_some_and(|o| o.fetch.put(e)),
+    |_, r, e| r.offload.as_mut().is_some_and(|o| o.scores.put(e)),
+    |_, r, e| r.offload.as_mut().is_some_and(|o| o.books.put(e)),
 ];
 
 fn warm_up(r: &mut Runtime, end: usize, of: fn(&mut WarmUp) -> &mut Value<Count>) -> bool {

@@ -157,6 +157,12 @@ pub(super) fn runtime(r: &Runtime, json: bool) -> Result<String> {
         s.add("front.bunch", &f.bunch);
         s.add("front.queue", &f.queue);
     }
+    if let Some(o) = &r.offload {
+        s.add("offload.copy", &o.copy);
+        s.add("offload.fetch", &o.fetch);
+        s.add("offload.scores", &o.scores);
+        s.add("offload.books", &o.books);
+    }
     let full = if r.preempts {
         "the latest request is preempted and recomputed"
     } else {
