@@ -81,14 +81,17 @@ pub mod plan;
 // 21: many questions at once.
 pub mod sweep;
 
-// 22: the published figures beside ours.
-pub mod reproduce;
-
-// 23: predicted against measured.
+// 22: predicted against measured.
 pub mod validate;
 
-// 24: table, csv, markdown, plots.
+// 23: the published figures beside ours.
+pub mod reproduce;
+
+// 24: a plan beside an engine's own log.
+pub mod compare;
+
+// 25: table, csv, markdown, plots.
 pub mod report;
 
-// 25: one file a verb.
+// 26: one file a verb.
 pub mod cli;

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::compare::Comparison;
 use crate::error::Result;
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
@@ -25,6 +26,8 @@ pub enum What {
     Reproduce,
     /// Result of `validate`.
     Validate,
+    /// Result of `compare`.
+    Compare,
     /// Result of `selfcheck`.
     Selfcheck,
     /// A scenario file.
@@ -51,6 +54,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
         What::Sweep => schemars::schema_for!(crate::sweep::answer::Answer).to_value(),
         What::Reproduce => schemars::schema_for!(Reproduction).to_value(),
         What::Validate => schemars::schema_for!(Validation).to_value(),
+        What::Compare => schemars::schema_for!(Comparison).to_value(),
         What::Selfcheck => schemars::schema_for!(SelfCheck).to_value(),
         What::Scenario => crate::scenario::schema::scenario(),
     };
