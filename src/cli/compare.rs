@@ -101,13 +101,15 @@ fn read(path: &Path) -> Result<(Start, bool)> {
 
 /// Refuses to write the result over what is read.
 fn keep(read: &Path, result: Option<&Path>) -> Result<()> {
-    let real = |p: &Path| std::fs::canonicalize(p).ok();
+    let whole = |p: &Path| std::fs::canonicalize(p).ok();
     match result {
-        Some(out) if real(out).is_some() && real(out) == real(read) => Err(Error::usage(format!(
-            "{}: the result would replace a file that the run reads",
-            out.display()
-        ))
-        .help("name another file with -o")),
+        Some(out) if whole(out).is_some() && whole(out) == whole(read) => {
+            Err(Error::usage(format!(
+                "{}: the result would replace a file that the run reads",
+                out.display()
+            ))
+            .help("name another file with -o"))
+        }
         _ => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use home::Home;
-pub use runtime::{CpuPart, CpuParts, Front, Offload, Pool, Runtime, WarmUp};
+pub use runtime::{CpuPart, CpuParts, Front, Offload, Pool, Prefill, Runtime, WarmUp};
 pub use value::{
     Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value,
 };

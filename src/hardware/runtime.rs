@@ -23,6 +23,17 @@ pub enum Pool {
     Static,
 }
 
+/// When an engine prefills the prompts that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prefill {
+    /// A chunk of them beside the decode tokens of each step.
+    #[default]
+    InChunks,
+    /// All of them before anyone decodes on.
+    First,
+}
+
 impl Pool {
     /// The word used in profiles.
     pub fn word(self) -> &'static str {
@@ -76,9 +87,9 @@ pub struct Runtime {
     /// Whether FP8 weights bring FP8 KV unless asked otherwise.
     #[serde(default)]
     pub fp8_kv: bool,
-    /// Whether the prompts that wait are all prefilled before anyone decodes on; else a chunk of them rides in each step.
+    /// When prompts that wait are prefilled.
     #[serde(default)]
-    pub prefill_first: bool,
+    pub prefill: Prefill,
     /// What stands before a first token in a server; none for software that is no server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub front: Option<Front>,

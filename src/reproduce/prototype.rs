@@ -182,8 +182,8 @@ fn times(measured: &Measured, parts: &[Parts]) -> [Claim; 3] {
         .arithmetic("runtime hf-eager-int8 over the 50 lengths: step, 56 copies a step, bytes fetched, the policy's own work")
         .why("predicted: the software's figures are fitted on the full and the 50/10 run alone; lengths are inferred from the authors' log")
     };
-    let (seconds, ms): (fn(f64) -> String, fn(f64) -> String) =
-        (|x| format!("{x:.0} s"), |x| format!("{x:.0} ms"));
+    let seconds: fn(f64) -> String = |x| format!("{x:.0} s");
+    let ms: fn(f64) -> String = |x| format!("{x:.0} ms");
     let [_, prefetch, forward] = measured.parts_ms;
     [
         claim(

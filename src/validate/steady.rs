@@ -17,6 +17,7 @@
 //! are of one length and end together, their prompts share chunks, and the last wave is smaller. What is ignored: spread
 //! of lengths, decode tokens in a prefill chunk. Rival: the event engine under arrivals, which these rows do not need.
 
+use crate::hardware::Prefill;
 use crate::memory::Ledger;
 use crate::service::Prepared;
 
@@ -88,7 +89,7 @@ pub fn steady(prepared: &Prepared, load: Load, rounds: f64) -> Option<Steady> {
     let life = output * step + m * prefill;
     let others = (m - 1.0) * prefill / output;
     let burst = prefill * (m + 1.0) / 2.0;
-    let (first, tpot) = if runtime.prefill_first {
+    let (first, tpot) = if runtime.prefill == Prefill::First {
         (burst + step, step + 0.5 * others)
     } else {
         let later = step + prefill * shared(prepared, m * prefill / life);

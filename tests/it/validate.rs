@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kvplan::catalog;
 use kvplan::error::Cause;
+use kvplan::hardware::Prefill;
 use kvplan::report::plot::{Image, validate as figure};
 use kvplan::report::{md, validate as page};
 use kvplan::service::copies::{self, Copies, Direction, Method};
@@ -269,10 +270,10 @@ fn h100(gpus: u32) -> Prepared {
 }
 
 /// The same without a server before it and with newcomers that wait for no prefill but their own.
-fn alone(prefill_first: bool) -> Prepared {
+fn alone(prefill: Prefill) -> Prepared {
     let mut deployment = h100(1).deployment;
     let runtime = Arc::make_mut(&mut deployment.runtime);
-    (runtime.front, runtime.prefill_first) = (None, prefill_first);
+    (runtime.front, runtime.prefill) = (None, prefill);
     Prepared::new(&deployment)
 }
 
@@ -282,7 +283,7 @@ const LONG: f64 = 1e12;
 /// One request alone: a token takes a step, the first a step and a prefill, and rates are one over times.
 #[test]
 fn one_request_in_a_steady_state_waits_for_nobody() {
-    let p = alone(false);
+    let p = alone(Prefill::InChunks);
     let load = Load {
         offered: 1,
         prompt: 1000,
@@ -304,7 +305,7 @@ fn one_request_in_a_steady_state_waits_for_nobody() {
 /// holds however prefill is scheduled: what a first token waits less, the others wait more.
 #[test]
 fn a_closed_loop_keeps_as_many_requests_as_it_was_given() {
-    for first in [false, true] {
+    for first in [Prefill::InChunks, Prefill::First] {
         let p = alone(first);
         for offered in [1, 7, 64, 500, 4000] {
             let load = Load {
@@ -319,7 +320,7 @@ fn a_closed_loop_keeps_as_many_requests_as_it_was_given() {
             assert!(s.running <= offered);
         }
     }
-    let p = alone(false);
+    let p = alone(Prefill::InChunks);
     let full = steady::steady(
         &p,
         Load {
@@ -355,7 +356,7 @@ fn prefill_first_waits_before_the_first_token() {
         prompt: 4000,
         output: 100,
     };
-    let [chunked, first] = [false, true].map(|first| {
+    let [chunked, first] = [Prefill::InChunks, Prefill::First].map(|first| {
         let p = alone(first);
         (steady::steady(&p, load, LONG).unwrap(), p)
     });
@@ -368,7 +369,7 @@ fn prefill_first_waits_before_the_first_token() {
 /// A loop of 10 rounds starts with a burst: of 9 requests the first wave waits 5 p on average, which is a tenth of all.
 #[test]
 fn a_short_loop_remembers_its_start() {
-    let p = alone(false);
+    let p = alone(Prefill::InChunks);
     let load = Load {
         offered: 9,
         prompt: 4000,

@@ -3,7 +3,7 @@
 use crate::catalog;
 use crate::cli::grid::{Cell, Column, Grid, pretty};
 use crate::error::Result;
-use crate::hardware::{Hardware, Pool, Quantity, Runtime, Value};
+use crate::hardware::{Hardware, Pool, Prefill, Quantity, Runtime, Value};
 
 /// Rows of numbers.
 struct Sheet(Grid);
@@ -184,10 +184,9 @@ pub(super) fn runtime(r: &Runtime, json: bool) -> Result<String> {
         Pool::OfFree => "a share of what is free beside weights, activations and reserve",
         Pool::Static => "what weights leave of a share of all memory",
     };
-    let order = if r.prefill_first {
-        "before all decode steps"
-    } else {
-        "in chunks beside decode steps"
+    let order = match r.prefill {
+        Prefill::First => "before all decode steps",
+        Prefill::InChunks => "in chunks beside decode steps",
     };
     Ok(format!(
         "{id} ({name}), dated {dated}\npage: {page}; when KV is full: {full}\nKV pool: {rule} ({}); prefill: {order}\n{peak}\n{}",
