@@ -87,6 +87,10 @@ pub struct Runtime {
     /// Whether FP8 weights bring FP8 KV unless asked otherwise.
     #[serde(default)]
     pub fp8_kv: bool,
+    /// Time of a step or prefill while it serves, over the sum of its parts: clocks under load, ranks that wait for each
+    /// other, what the host does beside.
+    #[serde(default = "as_its_parts")]
+    pub served: Value<Count>,
     /// When prompts that wait are prefilled.
     #[serde(default)]
     pub prefill: Prefill,
@@ -111,6 +115,11 @@ pub struct Runtime {
 /// What a profile has that does not say.
 fn usual_fraction() -> Value<Share> {
     Value::new(0.9, 0.85, 0.95, Source::Assumed, "as vLLM and TensorRT-LLM")
+}
+
+/// What a profile has that does not say.
+fn as_its_parts() -> Value<Count> {
+    Value::new(1.0, 0.87, 1.2, Source::Assumed, "as vLLM")
 }
 
 impl Runtime {

@@ -7,6 +7,7 @@ use crate::hardware::{Front, Runtime, WarmUp};
 /// Each once.
 pub(super) const KNOBS: &[Knob] = &[
     |_, r, e| r.memory_fraction.put(e),
+    |_, r, e| r.served.put(e),
     |_, r, e| warm_up(r, e, |w| &mut w.rows),
     |_, r, e| warm_up(r, e, |w| &mut w.rows_small),
     |_, r, e| warm_up(r, e, |w| &mut w.logit_bytes),

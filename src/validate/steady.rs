@@ -84,8 +84,9 @@ pub fn steady(prepared: &Prepared, load: Load, rounds: f64) -> Option<Steady> {
     let runtime = &prepared.deployment.runtime;
     let running = running(prepared, load)?;
     let (m, output) = (f64::from(running), f64::from(load.output));
-    let step = step(prepared, running, middle(load));
-    let prefill = prepared.prefill(&[(0, load.prompt)]);
+    let served = runtime.served.get();
+    let step = served * step(prepared, running, middle(load));
+    let prefill = served * prepared.prefill(&[(0, load.prompt)]);
     let life = output * step + m * prefill;
     let others = (m - 1.0) * prefill / output;
     let burst = prefill * (m + 1.0) / 2.0;
@@ -133,7 +134,8 @@ pub fn wave(prepared: &Prepared, m: u32, load: Load) -> f64 {
     let counted = m.min(COUNTED);
     let prompts = vec![(0, load.prompt); counted as usize];
     let prefill = prepared.prefill(&prompts) * f64::from(m) / f64::from(counted);
-    prefill + f64::from(load.output) * step(prepared, m, middle(load))
+    let steps = f64::from(load.output) * step(prepared, m, middle(load));
+    prepared.deployment.runtime.served.get() * (prefill + steps)
 }
 
 /// Seconds of `requests` requests that are all there at once; none if not one fits.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use kvplan::compare::log::{self, Software, Start};
@@ -272,6 +273,73 @@ fn the_answer_in_every_form() {
     );
     let back: Comparison = serde_json::from_str(&serde_json::to_string(&c).unwrap()).unwrap();
     assert_eq!(back, c);
+}
+
+/// Exit code, stdout and stderr of `kvplan compare PLAN --engine-log LOG ...` with a text on stdin.
+fn cli(args: &[&str], stdin: &str) -> (Option<i32>, String, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kvplan"))
+        .args(["-q", "compare"])
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut pipe, stdin.as_bytes()).ok(); // it may not read it
+    drop(pipe);
+    let out = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (out.status.code(), text(out.stdout), text(out.stderr))
+}
+
+#[test]
+fn the_command_line_and_its_exit_codes() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (plan_file, outcome) = (at("plan.json"), "tests/it/fixtures/outcome.json");
+    fs::write(&plan_file, serde_json::to_string(plan()).unwrap()).unwrap();
+    let log_file = folder().join("vllm-0.8.log");
+    let log_file = log_file.to_str().unwrap();
+    let (code, table, _) = cli(&[&plan_file, "--engine-log", log_file], "");
+    assert_eq!(code, Some(0));
+    assert!(table.contains("449,984"));
+    // The same from stdin, in JSON, names its schema.
+    let json = [&plan_file, "--engine-log", "-", "--format", "json"];
+    let (code, json, _) = cli(&json, &text("vllm-0.8.log"));
+    assert_eq!(code, Some(0));
+    let json: Comparison = serde_json::from_str(&json).unwrap();
+    assert_eq!(json.schema, "kvplan/compare/1");
+    let empty = at("empty.log");
+    fs::write(&empty, "").unwrap();
+    let missing = at("missing.log");
+    let refused = [
+        (plan_file.as_str(), empty.as_str(), 3, "it is empty"),
+        (&plan_file, &missing, 2, "cannot be read"),
+        (
+            &plan_file,
+            dir.path().to_str().unwrap(),
+            2,
+            "is a directory",
+        ),
+        (
+            outcome,
+            log_file,
+            3,
+            "not a plan: its schema is `kvplan/outcome/1`",
+        ),
+        (log_file, log_file, 3, "not a result of kvplan"),
+        (&missing, log_file, 2, "missing.log"),
+    ];
+    for (plan, log, code, words) in refused {
+        let (ours, out, said) = cli(&[plan, "--engine-log", log], "");
+        assert_eq!(ours, Some(code), "{said}");
+        assert!(out.is_empty() && said.contains(words), "{said}");
+    }
+    let over = [&plan_file, "--engine-log", log_file, "-o", &plan_file];
+    let (code, _, said) = cli(&over, "");
+    assert_eq!(code, Some(2));
+    assert!(said.contains("would replace a file"), "{said}");
 }
 
 proptest! {

@@ -146,6 +146,7 @@ pub(super) fn runtime(r: &Runtime, json: bool) -> Result<String> {
     s.add("batched_tokens", &r.batched_tokens);
     s.add("activation_factor", &r.activation_factor);
     s.add("memory_fraction", &r.memory_fraction);
+    s.add("served", &r.served);
     if let Some(w) = &r.warm_up {
         s.add("warm_up.rows", &w.rows);
         s.add("warm_up.rows_small", &w.rows_small);
