@@ -16,11 +16,11 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result, did_you_mean};
-use crate::hardware::{Hardware, Runtime};
+use crate::hardware::{Fitted, Hardware, Kernels, Runtime, class};
 use crate::model::{self, Model};
 
 pub use lint::warnings as hardware_warnings;
-use table::{ARCHITECTURES, Entry, HARDWARE, RUNTIMES};
+use table::{ARCHITECTURES, CLASS, Entry, HARDWARE, KERNELS, RUNTIMES};
 
 /// Largest TOML or config.json that is read (bytes).
 const FILE_LIMIT: u64 = 4 << 20;
@@ -144,19 +144,57 @@ pub fn model(name: &str) -> Result<Model> {
     }
 }
 
-/// A machine by catalog name, alias, or path.
+/// A machine by catalog name, alias, or path. A file without laws of kernels gets those fitted on its card, or those of
+/// its class.
 ///
 /// # Errors
 /// Usage: no such name or path, a bad TOML file (with its line), a physically impossible figure.
 pub fn hardware(name: &str) -> Result<Hardware> {
+    hardware_from(name, true)
+}
+
+/// The same as if the card had not been measured: with the laws of its class.
+///
+/// # Errors
+/// As [`hardware`].
+pub fn hardware_unmeasured(name: &str) -> Result<Hardware> {
+    hardware_from(name, false)
+}
+
+fn hardware_from(name: &str, measured: bool) -> Result<Hardware> {
     if extension(name) == Some("toml") {
         let text = read(name)?;
-        let hardware: Hardware = parse(&text, name)?;
+        let mut hardware: Hardware = parse(&text, name)?;
+        fill(&mut hardware, measured)?;
         lint::hardware(&hardware, &text, name)?;
         return Ok(hardware);
     }
     let entry = Shelf::Hardware.entry(name)?;
-    parse(entry.text, &format!("models/hardware/{}.toml", entry.id))
+    let mut hardware = parse(entry.text, &format!("models/hardware/{}.toml", entry.id))?;
+    fill(&mut hardware, measured)?;
+    Ok(hardware)
+}
+
+/// Gives a machine whose file has none the laws of its kernels.
+fn fill(hardware: &mut Hardware, measured: bool) -> Result<()> {
+    if hardware.gpu.kernels != Kernels::default() {
+        return Ok(());
+    }
+    let own = hardware.id.clone();
+    let all = KERNELS.iter().filter(|e| measured || e.id != own);
+    let all: Vec<Fitted> = all
+        .map(|e| parse(e.text, &format!("models/kernels/{}.toml", e.id)))
+        .collect::<Result<_>>()?;
+    let spread = parse(CLASS, "models/kernels/class.toml")?;
+    let (generation, memory) = (&hardware.generation, &hardware.memory_kind);
+    let kernels = class::kernels(&hardware.id, generation, memory, &all, &spread);
+    hardware.gpu.kernels = kernels.ok_or_else(|| Error::internal("no card has fitted laws"))?;
+    Ok(())
+}
+
+/// Ids of the cards whose kernels were measured, in order.
+pub fn measured_ids() -> Vec<&'static str> {
+    KERNELS.iter().map(|e| e.id).collect()
 }
 
 /// A runtime by catalog name, or path.

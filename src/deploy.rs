@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::{Duration, Hardware, Runtime, Share, Source, Value};
+use crate::hardware::{Hardware, Kernels, Runtime};
 use crate::model::{KvFormat, Model, WeightFormat};
 use crate::timeline::Selection;
 use crate::units::Bytes;
@@ -173,34 +173,17 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// With kernels at their peak where the runtime says so (`ideal`): full shares, no floors.
+    /// With the kernels of the runtime: its own family of decode attention where the card was measured with it, or all at
+    /// their peak (`ideal`).
     #[must_use]
     pub fn with_kernels(mut self) -> Self {
+        let kernels = &self.hardware.gpu.kernels;
+        let family = self.runtime.attention_kernels.as_ref();
+        if let Some(own) = family.and_then(|f| kernels.attention_of.get(f)).cloned() {
+            Arc::make_mut(&mut self.hardware).gpu.kernels.attention = own;
+        }
         if self.runtime.peak_kernels {
-            let share = || {
-                Value::<Share>::new(
-                    1.0,
-                    1.0,
-                    1.0,
-                    Source::Assumed,
-                    "runtime `ideal`: kernels at their peak",
-                )
-            };
-            let none = || {
-                Value::<Duration>::new(
-                    0.0,
-                    0.0,
-                    0.0,
-                    Source::Assumed,
-                    "runtime `ideal`: kernels without a floor",
-                )
-            };
-            let k = &mut Arc::make_mut(&mut self.hardware).gpu.kernels;
-            (k.attention_fixed, k.linear_fixed) = (none(), none());
-            (k.attention_share, k.attention_share_8bit) = (share(), share());
-            (k.linear_share, k.linear_share_8bit, k.linear_share_4bit) =
-                (share(), share(), share());
-            (k.gemm_share, k.prefill_attention_share) = (share(), share());
+            Arc::make_mut(&mut self.hardware).gpu.kernels = Kernels::peak();
         }
         self
     }

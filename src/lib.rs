@@ -87,11 +87,14 @@ pub mod validate;
 // 23: the published figures beside ours.
 pub mod reproduce;
 
-// 24: a plan beside an engine's own log.
+// 24: parameters of the laws from measurements.
+pub mod fit;
+
+// 25: a plan beside an engine's own log.
 pub mod compare;
 
-// 25: table, csv, markdown, plots.
+// 26: table, csv, markdown, plots.
 pub mod report;
 
-// 26: one file a verb.
+// 27: one file a verb.
 pub mod cli;

@@ -6,13 +6,51 @@
 
 use crate::error::{Error, Result};
 use crate::hardware::home::DDR;
-use crate::hardware::{Hardware, Quantity, Runtime, Value};
+use crate::hardware::{Hardware, Kernels, Quantity, Runtime, Value};
 
 /// One number: its key, value, the smallest and the largest that is believed.
 type Bound = (&'static str, f64, f64, f64);
 
 fn bound<Q: Quantity>(key: &'static str, value: &Value<Q>, low: f64, high: f64) -> Bound {
     (key, value.get(), low, high)
+}
+
+/// Bounds of the laws of kernels.
+fn kernels(k: &Kernels, all: &mut Vec<Bound>) {
+    let families = k.attention_of.values();
+    for law in [&k.attention, &k.attention_8bit]
+        .into_iter()
+        .chain(families)
+    {
+        all.extend([
+            bound("fixed", &law.fixed, 0.0, 1.0),
+            bound("split", &law.split, 0.0, 1.0),
+            bound("pair", &law.pair, 0.0, 1.0),
+            bound("share", &law.share, 0.001, 1.0),
+            bound("l2", &law.l2, 0.01, 100.0),
+        ]);
+    }
+    for law in [&k.linear, &k.linear_8bit, &k.linear_4bit] {
+        all.extend([
+            bound("fixed", &law.fixed, 0.0, 1.0),
+            bound("share", &law.share, 0.001, 1.0),
+            bound("gemm", &law.gemm, 0.001, 1.0),
+            bound("sharpness", &law.sharpness, 1.0, 100.0),
+            bound("l2", &law.l2, 0.01, 1e9),
+        ]);
+        if let Some(single) = &law.single {
+            all.extend([
+                bound("fixed", &single.fixed, 0.0, 1.0),
+                bound("share", &single.share, 0.001, 1.0),
+            ]);
+        }
+    }
+    all.extend([
+        bound("fixed", &k.prefill.fixed, 0.0, 1.0),
+        bound("share", &k.prefill.share, 0.001, 1.0),
+        bound("fill", &k.prefill.fill, 0.0, 1e6),
+        bound("operands", &k.prefill.operands, 0.001, 1e9),
+    ]);
 }
 
 /// Checks a machine that a user wrote.
@@ -25,20 +63,6 @@ pub(super) fn hardware(h: &Hardware, text: &str, path: &str) -> Result<()> {
         bound("memory", &h.gpu.memory, 1e9, 1e13),
         bound("hbm_bandwidth", &h.gpu.hbm_bandwidth, 1e9, 1e15),
         bound("bf16_dense", &h.gpu.bf16_dense, 1e11, 1e17),
-        bound("attention_share", &k.attention_share, 0.001, 1.0),
-        bound("attention_share_8bit", &k.attention_share_8bit, 0.001, 1.0),
-        bound("linear_share", &k.linear_share, 0.001, 1.0),
-        bound("linear_share_8bit", &k.linear_share_8bit, 0.001, 1.0),
-        bound("linear_share_4bit", &k.linear_share_4bit, 0.001, 1.0),
-        bound("gemm_share", &k.gemm_share, 0.001, 1.0),
-        bound(
-            "prefill_attention_share",
-            &k.prefill_attention_share,
-            0.001,
-            1.0,
-        ),
-        bound("attention_fixed", &k.attention_fixed, 0.0, 1.0),
-        bound("linear_fixed", &k.linear_fixed, 0.0, 1.0),
         bound("duplex", &h.link.duplex, 0.01, 1.0),
         bound("call", &h.link.call, 0.0, 1.0),
         bound("descriptor", &h.link.descriptor, 0.0, 1.0),
@@ -47,6 +71,7 @@ pub(super) fn hardware(h: &Hardware, text: &str, path: &str) -> Result<()> {
         bound("cores", &h.host.cores, 1.0, 65536.0),
         bound("attention_flops", &h.host.attention_flops, 1e7, 1e16),
     ];
+    kernels(k, &mut all);
     if let Some(share) = &h.link.in_place {
         all.push(bound("in_place", share, 0.001, 1.0));
     }

@@ -118,3 +118,21 @@ pub(super) static RUNTIMES: &[Entry] = shelf!("runtimes":
     "vllm",
     "vllm-2024",
 );
+
+/// Laws fitted on measurements, by card; `class` holds the spreads of cards predicted by others.
+pub(super) static KERNELS: &[Entry] = shelf!("kernels":
+    "a100-pcie-80gb",
+    "a100-sxm-80gb",
+    "a40",
+    "b200-sxm",
+    "h100-sxm",
+    "h20",
+    "l40s",
+    "rtx-pro-6000",
+);
+
+/// Spreads of cards that are predicted by others.
+pub(super) static CLASS: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/models/kernels/class.toml"
+));

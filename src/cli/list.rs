@@ -150,9 +150,10 @@ fn hardware() -> Result<Grid> {
 fn kernels(h: &Hardware) -> Source {
     h.gpu
         .kernels
-        .attention_share
+        .attention
+        .share
         .source
-        .max(h.gpu.kernels.linear_share.source)
+        .max(h.gpu.kernels.linear.share.source)
 }
 
 fn runtimes() -> Result<Grid> {

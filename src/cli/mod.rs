@@ -9,6 +9,7 @@
 pub mod compare;
 pub mod drawing;
 pub mod explain;
+pub mod fit;
 pub mod flags;
 pub mod grid;
 pub mod interrupt;
@@ -94,6 +95,8 @@ enum Command {
     Selfcheck(Box<selfcheck::SelfcheckArgs>),
     /// Sets each published figure of the paper beside ours, with the arithmetic.
     Reproduce(reproduce::ReproduceArgs),
+    /// Fits the laws of kernels on tables of measurements.
+    Fit(fit::FitArgs),
     /// Holds predictions against tables of real measurements.
     Validate(validate::ValidateArgs),
     /// Sets a plan's memory beside what an engine printed when it started.
@@ -176,6 +179,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Explain(args) => done(explain::run(args, out)),
         Command::Selfcheck(args) => selfcheck::run(args, out),
         Command::Reproduce(args) => done(reproduce::run(args, out)),
+        Command::Fit(args) => done(fit::run(args, out)),
         Command::Validate(args) => done(validate::run(args, out)),
         Command::Compare(args) => done(compare::run(args, out)),
         Command::Plot(args) => plot::run(args, out),

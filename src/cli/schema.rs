@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::compare::Comparison;
 use crate::error::Result;
+use crate::fit::Fit;
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
 use crate::plan::selfcheck::SelfCheck;
@@ -24,6 +25,8 @@ pub enum What {
     Sweep,
     /// Result of `reproduce`.
     Reproduce,
+    /// Result of `fit`.
+    Fit,
     /// Result of `validate`.
     Validate,
     /// Result of `compare`.
@@ -53,6 +56,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
         What::Plan => schemars::schema_for!(Plan).to_value(),
         What::Sweep => schemars::schema_for!(crate::sweep::answer::Answer).to_value(),
         What::Reproduce => schemars::schema_for!(Reproduction).to_value(),
+        What::Fit => schemars::schema_for!(Fit).to_value(),
         What::Validate => schemars::schema_for!(Validation).to_value(),
         What::Compare => schemars::schema_for!(Comparison).to_value(),
         What::Selfcheck => schemars::schema_for!(SelfCheck).to_value(),

@@ -22,6 +22,9 @@ pub struct ValidateArgs {
     /// Folder of tables, known by the end of their names (`decode_attn.csv`, `linear_layers.csv`, ...)
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: PathBuf,
+    /// Predict each card as if it had not been measured, from the laws of its class (all spellings of a card are one)
+    #[arg(long, value_name = "WHAT", value_parser = ["card"])]
+    leave_out: Option<String>,
     #[command(flatten)]
     result: ResultArgs,
     /// Write every row, measured and predicted with its interval, into FILE (.csv) as well
@@ -46,7 +49,7 @@ pub fn run(args: &ValidateArgs, out: &mut Out) -> Result<()> {
     let image = args.plot.as_deref().map(plot::image).transpose()?;
     let figure = args.plot.as_deref().map(beside).transpose()?;
     let watch = progress::watch("predicting", 0, out.quiet());
-    let run = validate(&args.dir)?;
+    let run = validate(&args.dir, args.leave_out.is_some())?;
     drop(watch);
     if let Some(mut file) = rows {
         file.result(&page::rows(&run.rows)?)?;

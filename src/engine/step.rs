@@ -116,7 +116,7 @@ impl<'a> Stepper<'a> {
             in_halves: false,
             pipeline: Pipeline::new(depth, share),
             token_bytes: tiered.map(|c| c.kv_token * f64::from(c.count)).sum(),
-            merge: d.hardware.gpu.kernels.linear_fixed.get(),
+            merge: d.hardware.gpu.kernels.linear.fixed.get(),
         }
     }
 

@@ -3,10 +3,13 @@
 //! What is modelled: one GPU type with its memory, its bandwidth and the efficiency of its kernels; one link per GPU to
 //! host memory; one host whose DDR all links share. What is ignored: NUMA placement beyond the link's own figure,
 //! clocks and thermals (a calibrated profile states them), other tenants. Data only: the laws that turn these numbers
-//! into time are in `service`. The files are `models/hardware/*.toml`; a fitted profile from `calibrate` has the same
-//! schema. Rival model: a table of measured kernels per GPU (AIConfigurator): exact where measured, mute elsewhere.
+//! into time are in `service`. The files are `models/hardware/*.toml`, without the laws of kernels, which are fitted
+//! ([`kernels`]) or those of a class ([`class`]); a profile from `calibrate` has both. Rival model: a table of measured kernels
+//! per GPU (AIConfigurator): exact where measured, mute elsewhere.
 
+pub mod class;
 pub mod home;
+pub mod kernels;
 pub mod runtime;
 pub mod value;
 
@@ -14,7 +17,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use class::Fitted;
 pub use home::Home;
+pub use kernels::Kernels;
 pub use runtime::{CpuPart, CpuParts, Front, Offload, Pool, Prefill, Runtime, WarmUp};
 pub use value::{
     Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value,
@@ -73,52 +78,9 @@ pub struct Gpu {
     pub int8_dense: Option<Value<FlopRate>>,
     /// L2 cache.
     pub l2: Value<Capacity>,
-    /// Efficiency of the usual kernels.
+    /// Laws of its kernels; a file may leave them out, and the catalog puts those of the card or its class.
+    #[serde(default)]
     pub kernels: Kernels,
-}
-
-/// How kernels use the roofs: `time = fixed + bytes / (share * peak)` (VALIDATION: `dev_fits`).
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Kernels {
-    /// Floor of one decode-attention call (launch, split, merge).
-    pub attention_fixed: Value<Duration>,
-    /// Share of peak bandwidth at which decode attention streams 16-bit KV.
-    pub attention_share: Value<Share>,
-    /// The same for 8-bit KV, of its own bytes.
-    pub attention_share_8bit: Value<Share>,
-    /// Floor of one linear layer's kernel.
-    pub linear_fixed: Value<Duration>,
-    /// Share of peak bandwidth at which 16-bit weights stream in decode.
-    pub linear_share: Value<Share>,
-    /// The same for 8-bit weights.
-    pub linear_share_8bit: Value<Share>,
-    /// The same for 4-bit weights.
-    pub linear_share_4bit: Value<Share>,
-    /// Share of the dense rate that large matrix products reach (prefill).
-    pub gemm_share: Value<Share>,
-    /// Share of the dense rate that causal prefill attention reaches.
-    pub prefill_attention_share: Value<Share>,
-    /// What each doubling of the context beyond 128 tokens adds to a decode-attention call: more splits to merge.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attention_split: Option<Value<Duration>>,
-    /// What each pair of a sequence and a KV head adds to the call: a block of the grid and its merge.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attention_pair: Option<Value<Duration>>,
-    /// Bandwidth of L2 over the peak of memory, for operands that lie in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub l2_speed: Option<Value<Count>>,
-}
-
-impl Kernels {
-    /// Bandwidth of L2 over the peak of memory: the profile's own, else what others' small kernels show.
-    pub fn l2_speed(&self) -> Value<Count> {
-        self.l2_speed.clone().unwrap_or_else(|| {
-            let reference = "decode attention over caches that fit in L2: 2.5 to 3.1 times on H100 and B200, 3.8 on L40S, 1.9 on \
-                RTX PRO 6000 (aiconfigurator-core 0.12.0)";
-            Value::new(3.0, 1.9, 3.8, Source::Assumed, reference)
-        })
-    }
 }
 
 /// The link between one GPU and host memory: `t = call + n_desc * descriptor + bytes / bandwidth`.

@@ -66,6 +66,9 @@ pub struct Runtime {
     /// Kernels run at the roofs themselves: every share of the hardware's kernels counts as 1 and every floor as 0.
     #[serde(default)]
     pub peak_kernels: bool,
+    /// Family of its decode-attention kernels, where they are not the usual ones (`trtllm`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_kernels: Option<String>,
     /// Memory of context, libraries and graphs, one GPU.
     pub reserve: Value<Capacity>,
     /// The same with two GPUs or more (communication buffers).

@@ -9,6 +9,7 @@ pub mod cells;
 pub mod compare;
 pub mod csv;
 pub mod explain;
+pub mod fit;
 pub mod formulas;
 pub mod json;
 pub mod md;

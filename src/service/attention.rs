@@ -3,14 +3,16 @@
 //! Flash-decoding kernels stream K and V on top of a floor: `t = fixed + split * log2(1 + context / 128) + pair * sequences *
 //! KV heads + bytes / rate`. The floor grows with the context, because a long one is split over more blocks whose partial
 //! results are merged, and with the grid, a block for each sequence and KV head. `rate` is a share of peak bandwidth (H100
-//! 0.87 of 3,350 GB/s), or that of L2 where the whole cache of the layer fits in it, which benchmarks and short chains see
-//! and a model with many layers does too while its weights bypass L2. FP8 KV has half the bytes but streams at a lower share
-//! (0.78 against 0.87 on H100), so it does not halve the time. A profile without the terms of split, pair and L2 has the
-//! two of the straight line (VALIDATION 1). Arithmetic is not a bound: grouped heads do 2 * group FLOP a byte, far under any
-//! GPU's ratio. Units: bytes, tokens, seconds.
+//! 0.95 of 3,350 GB/s above that floor). A benchmark that repeats one call finds a small cache in L2 and is faster (`warm`); in
+//! a model the weights of a layer pass between two calls and evict it, as profiles of whole models show, so that serving
+//! is always cold. FP8 KV has half the bytes but streams at a lower share on some cards (0.82 against 0.95 on H100), so it does
+//! not halve the time. Arithmetic is not a bound: grouped heads do 2 * group FLOP a byte, far under any GPU's ratio.
+//! Parameters: [`crate::hardware::kernels::DecodeAttention`], fitted over tables of one call (VALIDATION 1). Units: bytes,
+//! tokens, seconds.
 
 use crate::deploy::ScoreCost;
-use crate::hardware::{Gpu, Host, Value};
+use crate::hardware::kernels::DecodeAttention;
+use crate::hardware::{Gpu, Host};
 
 /// Context up to which a call is one split \[tokens\].
 const SPLIT: f64 = 128.0;
@@ -26,34 +28,30 @@ pub struct Work {
     pub context: f64,
     /// Sequences times KV heads of the GPU.
     pub pairs: f64,
+    /// Whether the same call ran just before, so that a cache that fits L2 is still there.
+    pub warm: bool,
 }
 
-/// Seconds that it takes; `kernels` is the runtime's share of the usual efficiency.
-pub fn decode(gpu: &Gpu, kernels: f64, work: Work) -> f64 {
-    floor(gpu, work) + work.bytes / rate(gpu, kernels, work)
+/// Seconds that it takes; `kernels` is the runtime's share of the usual efficiency, `calls` how often the floor
+/// is paid.
+pub fn decode(gpu: &Gpu, law: &DecodeAttention, kernels: f64, work: Work, calls: f64) -> f64 {
+    let floor = calls * floor(law, work);
+    let total = floor + work.bytes / rate(gpu, law, kernels, work);
+    law.spread.apply(law.off, "attention", floor, total)
 }
 
 /// Seconds of a call that moves nothing.
-pub fn floor(gpu: &Gpu, work: Work) -> f64 {
-    let k = &gpu.kernels;
-    let split = k.attention_split.as_ref().map_or(0.0, |s| {
-        s.get() * (1.0 + work.context.max(0.0) / SPLIT).log2()
-    });
-    let pair = k.attention_pair.as_ref().map_or(0.0, Value::get);
-    k.attention_fixed.get() + split + pair * work.pairs
+pub fn floor(law: &DecodeAttention, work: Work) -> f64 {
+    let splits = (1.0 + work.context.max(0.0) / SPLIT).log2();
+    law.fixed.get() + law.split.get() * splits + law.pair.get() * work.pairs
 }
 
 /// Bytes a second at which it streams.
-pub fn rate(gpu: &Gpu, kernels: f64, work: Work) -> f64 {
-    let k = &gpu.kernels;
-    let memory = if work.eight_bit {
-        k.attention_share_8bit.get()
+pub fn rate(gpu: &Gpu, law: &DecodeAttention, kernels: f64, work: Work) -> f64 {
+    let share = if work.warm && work.bytes <= gpu.l2.get() {
+        law.l2.get().max(law.share.get())
     } else {
-        k.attention_share.get()
-    };
-    let share = match &k.l2_speed {
-        Some(l2) if work.bytes <= gpu.l2.get() => l2.get().max(memory),
-        _ => memory,
+        law.share.get()
     };
     share * kernels * gpu.hbm_bandwidth.get()
 }

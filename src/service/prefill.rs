@@ -1,8 +1,10 @@
 //! Prefill: large matrix products and causal attention, chunk by chunk.
 //!
-//! `t = max(2 * active parameters * tokens / (gemm share * dense), weight read) + causal attention flops / (share * bf16
-//! dense)`, each chunk reading the weights once. BF16 products with m >= 2,048 reach 0.65-0.83 of the datasheet rate,
-//! causal attention over 4k tokens 0.48-0.58 (VALIDATION 1). Ignored: decode steps of other requests in the same chunk.
+//! The products follow the law of [`super::linear`], each chunk reading the weights once. Causal attention: `t = fixed +
+//! ((flops / (share * dense) * (1 + fill / blocks))^2 + (operands / (operand share * peak))^2)^(1/2)`: a call of few blocks (128
+//! queries of a head each) does not fill the GPU, and short sequences pass more operands than they multiply. Causal
+//! attention over 4k tokens reaches 0.48-0.58 of the dense rate (VALIDATION 1). Ignored: decode steps of other requests in
+//! the same chunk.
 
 use crate::hardware::Gpu;
 
@@ -18,8 +20,32 @@ pub fn causal_pairs_within(before: f64, tokens: f64, window: f64) -> f64 {
     causal_pairs(before, growing) + (tokens - growing) * window
 }
 
-/// Seconds of causal attention for `pairs` of one layer with `heads * head_dim` = `width` on one GPU.
-pub fn attention(gpu: &Gpu, kernels: f64, pairs: f64, width: f64) -> f64 {
-    4.0 * pairs * width
-        / (gpu.kernels.prefill_attention_share.get() * kernels * gpu.bf16_dense.get())
+/// Queries of a head that one block takes.
+const BLOCK: f64 = 128.0;
+
+/// Causal attention of one layer's prefill on one GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// Query-key pairs.
+    pub pairs: f64,
+    /// New tokens, all sequences.
+    pub queries: f64,
+    /// Query heads.
+    pub heads: f64,
+    /// Query width: heads * `head_dim`.
+    pub width: f64,
+    /// Queries, outputs, keys and values (bytes).
+    pub operands: f64,
+}
+
+/// Seconds that it takes; `kernels` is the runtime's share of the usual efficiency.
+pub fn attention(gpu: &Gpu, kernels: f64, work: Work) -> f64 {
+    let law = &gpu.kernels.prefill;
+    let dense = law.share.get() * kernels * gpu.bf16_dense.get();
+    let blocks = (work.heads * work.queries / BLOCK).max(1e-9);
+    let multiply = 4.0 * work.pairs * work.width / dense * (1.0 + law.fill.get() / blocks);
+    let stream = work.operands / (law.operands.get() * kernels * gpu.hbm_bandwidth.get());
+    let floor = law.fixed.get();
+    let total = floor + multiply.hypot(stream);
+    law.spread.apply(law.off, "prefill", floor, total)
 }

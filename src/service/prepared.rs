@@ -5,9 +5,11 @@
 //! replicate), the MLA latent replicates. All figures are for one GPU; the GPUs run in step.
 
 use crate::deploy::{Deployment, ScoreCost, T1Mode};
+use crate::hardware::kernels::DecodeAttention;
 use crate::model::layer::Matrix;
 use crate::model::{Attention, KvFormat, Layer};
 
+use super::linear::Routing;
 use super::{attention, collective, cpu, linear, prefill, transfer};
 
 /// Layers of one shape.
@@ -94,6 +96,10 @@ pub struct Prepared {
     pub in_place_rate: f64,
     /// Whether the policy looks at the weights of attention (see [`Prepared::with_scores`]).
     pub scores: bool,
+    /// Whether kernels are timed as a benchmark does that repeats them: operands that fit L2 are read from it.
+    pub warm: bool,
+    /// How tokens spread over experts.
+    pub routing: Routing,
     kernels: f64,
     /// Kernels that one layer's attention takes.
     calls: f64,
@@ -125,6 +131,8 @@ impl Prepared {
             d2h_rate: transfer::d2h_rate(&deployment.hardware, gpus),
             in_place_rate: transfer::in_place_rate(&deployment.hardware, gpus),
             scores: false,
+            warm: false,
+            routing: Routing::default(),
             kernels: deployment.runtime.kernel_share.get(),
             calls: 1.0,
             deployment: deployment.clone(),
@@ -164,7 +172,17 @@ impl Prepared {
     /// Seconds of one layer's decode attention that moves nothing: its kernels' floors, for `sequences` that `bytes` are of.
     pub fn attention_floor(&self, class: &Class, sequences: f64, bytes: f64) -> f64 {
         let work = self.work(class, sequences, bytes);
-        self.calls * attention::floor(&self.deployment.hardware.gpu, work)
+        self.calls * attention::floor(self.attention_law(), work)
+    }
+
+    /// The law of decode attention for the KV format.
+    fn attention_law(&self) -> &DecodeAttention {
+        let eight_bit = self.deployment.kv != KvFormat::Fp16;
+        self.deployment
+            .hardware
+            .gpu
+            .kernels
+            .attention_for(eight_bit)
     }
 
     /// What a layer's attention has to do.
@@ -175,6 +193,7 @@ impl Prepared {
             eight_bit: self.deployment.kv != KvFormat::Fp16,
             context: if token > 0.0 { bytes / token } else { 0.0 },
             pairs: sequences * class.kv_heads,
+            warm: self.warm,
         }
     }
 
@@ -224,9 +243,18 @@ impl Prepared {
     }
 
     fn matrix(&self, m: &Matrix, rows: f64) -> f64 {
+        self.matrix_over(m, f64::from(self.deployment.gpus), rows)
+    }
+
+    fn matrix_over(&self, m: &Matrix, gpus: f64, rows: f64) -> f64 {
         let d = &self.deployment;
-        let gpus = f64::from(d.gpus);
-        linear::matrix(&d.hardware.gpu, self.kernels, &d.weights, m, gpus, rows)
+        let split = linear::Split {
+            gpus,
+            kernels: self.kernels,
+            warm: self.warm,
+            routing: self.routing,
+        };
+        linear::matrix(&d.hardware.gpu, &d.weights, m, split, rows)
     }
 
     /// The output head: one kernel over the vocabulary.
@@ -234,17 +262,22 @@ impl Prepared {
         self.matrix(&self.deployment.model.head_matrix(), rows)
     }
 
+    /// The same with the whole vocabulary on every GPU, as some tables sum it.
+    pub fn whole_head(&self, rows: f64) -> f64 {
+        self.matrix_over(&self.deployment.model.head_matrix(), 1.0, rows)
+    }
+
     /// Seconds of one layer's decode attention over `sequences` that moves `bytes` of HBM.
     pub fn attention(&self, class: &Class, sequences: f64, bytes: f64) -> f64 {
         let gpu = &self.deployment.hardware.gpu;
         let work = self.work(class, sequences, bytes);
-        self.calls * attention::floor(gpu, work) + bytes / attention::rate(gpu, self.kernels, work)
+        attention::decode(gpu, self.attention_law(), self.kernels, work, self.calls)
     }
 
     /// Seconds that copying `bytes` in HBM takes (each read and written once).
     pub fn hbm_copy(&self, bytes: f64) -> f64 {
         let gpu = &self.deployment.hardware.gpu;
-        2.0 * bytes / (gpu.kernels.attention_share.get() * self.kernels * gpu.hbm_bandwidth.get())
+        2.0 * bytes / (gpu.kernels.attention.share.get() * self.kernels * gpu.hbm_bandwidth.get())
     }
 
     /// Seconds of one layer's attention on the host for `m` sequences with `bytes` of KV in host memory: query down,
@@ -275,7 +308,19 @@ impl Prepared {
                 .map(|&(before, new)| pairs(class.window, before, new))
                 .sum();
             let products = chunks * self.linear(&matrices, tokens / chunks);
-            let attention = prefill::attention(&d.hardware.gpu, self.kernels, pairs, class.width);
+            let work = prefill::Work {
+                pairs,
+                queries: tokens,
+                heads: class.heads,
+                width: class.width,
+                operands: tokens * 2.0 * (2.0 * class.width)
+                    + parts
+                        .iter()
+                        .map(|&(before, new)| f64::from(before) + f64::from(new))
+                        .sum::<f64>()
+                        * class.kv_token,
+            };
+            let attention = prefill::attention(&d.hardware.gpu, self.kernels, work);
             seconds += f64::from(class.count)
                 * (products + attention + chunks * d.runtime.layer_other.get());
         }

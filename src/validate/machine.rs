@@ -1,13 +1,16 @@
 //! A machine with its software, and the same with each parameter at the ends of its interval.
 //!
 //! Parameters are taken to be independent, and their effects to add: the interval of a figure is the root of the summed
-//! squares of what each parameter alone does to it, upwards and downwards apart. Rival: sampling all of them at once,
+//! squares of what each parameter alone does to it, upwards and downwards apart. A law of a kernel counts as one parameter
+//! for each operation: the spread of the measurements about it, not the intervals of its constants, which the fit makes
+//! depend on each other. Rival: sampling all of them at once,
 //! which agrees to first order, costs a hundred times as much and needs a seed.
 
 use std::sync::Arc;
 
 use crate::deploy::{Compact, Deployment, Fidelity, Layout, Overlap, ScoreCost, T1Mode, WriteBack};
-use crate::hardware::{CpuParts, Duration, Hardware, Quantity, Runtime, Value};
+use crate::hardware::kernels::Off;
+use crate::hardware::{CpuParts, Duration, Hardware, Kernels, Quantity, Runtime, Value};
 use crate::model::{KvFormat, Model, WeightFormat};
 use crate::units::Bytes;
 
@@ -62,6 +65,16 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// The same with other laws of its kernels.
+    #[must_use]
+    pub fn with_kernels(&self, kernels: Kernels) -> Self {
+        let mut machine = self.clone();
+        Arc::make_mut(&mut machine.hardware).gpu.kernels = kernels;
+        machine
+    }
+}
+
 /// A figure with its interval, in the unit of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
@@ -85,8 +98,14 @@ impl Family {
     /// The variants of `base`.
     pub fn new(base: Machine) -> Self {
         let knobs = KNOBS.iter().chain(super::software::KNOBS);
-        let variants = knobs.filter_map(|knob| ends(&base, *knob)).collect();
+        let mut variants: Vec<[Machine; 2]> = knobs.filter_map(|knob| ends(&base, *knob)).collect();
+        variants.extend(OPERATIONS.map(|name| spread(&base, name)));
         Self { base, variants }
+    }
+
+    /// The machine itself.
+    pub fn machine(&self) -> &Machine {
+        &self.base
     }
 
     /// What `law` gives for the machine, with its interval; none if that is no positive number.
@@ -108,6 +127,46 @@ impl Family {
             high: value + f64::sqrt(up),
         })
     }
+}
+
+/// Operations whose laws err apart: attention of decode and of prefill, and each linear operation by name; `row` is one in
+/// a table.
+const OPERATIONS: [&str; 18] = [
+    "attention",
+    "prefill",
+    "row",
+    "qkv",
+    "o",
+    "gate_up",
+    "down",
+    "head",
+    "q",
+    "q_a",
+    "q_b",
+    "kv_a",
+    "kv_b",
+    "router",
+    "experts_gate_up",
+    "experts_down",
+    "shared_gate_up",
+    "shared_down",
+];
+
+/// The machine with an operation's law at either end of its spread.
+fn spread(base: &Machine, name: &'static str) -> [Machine; 2] {
+    [0, 1].map(|end| {
+        let mut machine = base.clone();
+        let off = Off {
+            end: Some(end),
+            only: Some(name),
+        };
+        let k = &mut Arc::make_mut(&mut machine.hardware).gpu.kernels;
+        (k.attention.off, k.attention_8bit.off) = (off, off);
+        k.attention_of.values_mut().for_each(|law| law.off = off);
+        (k.linear.off, k.linear_8bit.off, k.linear_4bit.off) = (off, off, off);
+        k.prefill.off = off;
+        machine
+    })
 }
 
 /// A parameter that can stand at its ends.
@@ -141,43 +200,15 @@ fn ends(base: &Machine, knob: Knob) -> Option<[Machine; 2]> {
     moved.then_some(pair)
 }
 
-/// Every parameter that a law of `service` or the ledger reads, once each.
+/// Every parameter that a law of `service` or the ledger reads, once each; but for the peaks of the GPU, of which the
+/// fitted laws are shares, so that their spread holds what the peaks miss.
 const KNOBS: &[Knob] = &[
     |h, _, e| h.gpu.memory.put(e),
-    |h, _, e| h.gpu.hbm_bandwidth.put(e),
-    |h, _, e| h.gpu.bf16_dense.put(e),
-    |h, _, e| h.gpu.fp8_dense.as_mut().is_some_and(|v| v.put(e)),
-    |h, _, e| h.gpu.int8_dense.as_mut().is_some_and(|v| v.put(e)),
-    |h, _, e| h.gpu.l2.put(e),
-    |h, _, e| h.gpu.kernels.attention_fixed.put(e),
-    |h, _, e| h.gpu.kernels.attention_share.put(e),
-    |h, _, e| h.gpu.kernels.attention_share_8bit.put(e),
-    |h, _, e| h.gpu.kernels.linear_fixed.put(e),
-    |h, _, e| h.gpu.kernels.linear_share.put(e),
-    |h, _, e| h.gpu.kernels.linear_share_8bit.put(e),
-    |h, _, e| h.gpu.kernels.linear_share_4bit.put(e),
-    |h, _, e| h.gpu.kernels.gemm_share.put(e),
-    |h, _, e| h.gpu.kernels.prefill_attention_share.put(e),
     |h, _, e| h.link.h2d.put(e),
     |h, _, e| h.link.d2h.put(e),
     |h, _, e| h.link.duplex.put(e),
     |h, _, e| h.link.call.put(e),
     |h, _, e| h.link.descriptor.put(e),
-    |h, _, e| h.gpu.kernels.l2_speed.as_mut().is_some_and(|v| v.put(e)),
-    |h, _, e| {
-        h.gpu
-            .kernels
-            .attention_split
-            .as_mut()
-            .is_some_and(|v| v.put(e))
-    },
-    |h, _, e| {
-        h.gpu
-            .kernels
-            .attention_pair
-            .as_mut()
-            .is_some_and(|v| v.put(e))
-    },
     |h, _, e| {
         let value = h.link.gather_piece();
         h.link.gather_piece.insert(value).put(e)

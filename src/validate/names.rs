@@ -38,6 +38,14 @@ const SOFTWARE: &[(&str, &str)] = &[
     ("hf-eager-int8", "hf-eager-int8"),
 ];
 
+/// Kernel families of decode attention by the beginning of the software's name.
+const FAMILIES: &[(&str, [&str; 2])] = &[
+    ("trt", ["trtllm", "trtllm_8bit"]),
+    ("tensorrt-llm", ["trtllm", "trtllm_8bit"]),
+    ("sglang", ["sglang", "sglang_8bit"]),
+    ("infersim", ["flashinfer", "flashinfer_8bit"]),
+];
+
 /// The catalog id of a table's GPU.
 pub fn hardware(name: &str) -> Option<String> {
     let name = name.trim();
@@ -64,6 +72,13 @@ pub fn runtime(name: &str) -> Option<&'static str> {
     let name = name.trim().to_ascii_lowercase();
     let found = SOFTWARE.iter().find(|(start, _)| name.starts_with(start));
     found.map(|(_, id)| *id)
+}
+
+/// The family of a table's decode-attention kernels over KV of 8 bits or 16, where it is not the usual one.
+pub fn family(framework: &str, eight_bit: bool) -> Option<&'static str> {
+    let name = framework.trim().to_ascii_lowercase();
+    let found = FAMILIES.iter().find(|(start, _)| name.starts_with(start));
+    found.map(|(_, ids)| ids[usize::from(eight_bit)])
 }
 
 /// A name from a table, short enough for a message.

@@ -175,6 +175,11 @@ impl<'a> Line<'a> {
         Ok(&self.cells[self.sheet.index(column)?])
     }
 
+    /// A cell's text, blank where the table has no such column.
+    pub fn maybe(self, column: &str) -> &'a str {
+        self.sheet.index(column).map_or("", |at| &self.cells[at])
+    }
+
     /// An error about a cell of this line.
     pub fn fault(self, column: &str, why: &str) -> Error {
         let cell = self.text(column).map_or_else(|_| String::new(), short);

@@ -20,9 +20,19 @@ pub type Reason = String;
 pub struct Stock {
     families: BTreeMap<(String, String), Arc<Family>>,
     models: BTreeMap<String, Arc<Model>>,
+    /// Whether each card is predicted as if it had not been measured.
+    leave_out: bool,
 }
 
 impl Stock {
+    /// An empty stock; with `leave_out` each card is predicted as if it had not been measured, from its class.
+    pub fn new(leave_out: bool) -> Self {
+        Self {
+            leave_out,
+            ..Self::default()
+        }
+    }
+
     /// The machine of a table's GPU name under a framework; a reason if either is unknown.
     ///
     /// # Errors
@@ -64,7 +74,11 @@ impl Stock {
         if let Some(family) = self.families.get(&key) {
             return Ok(family.clone());
         }
-        let mut hardware = catalog::hardware(hardware)?;
+        let mut hardware = if self.leave_out {
+            catalog::hardware_unmeasured(hardware)?
+        } else {
+            catalog::hardware(hardware)?
+        };
         if let Some(link) = link {
             hardware.link = link;
         }

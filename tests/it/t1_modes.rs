@@ -132,7 +132,13 @@ fn t2_takes_part_at_its_own_bytes_on_the_host() {
 fn attention_weights_cost_a_pass_over_keys_or_the_traffic_of_unfused_attention() {
     // 32 query heads, 8 KV heads of 128: K is 2,048 of 4,096 B; eager moves 32 x 16 = 512 B a token.
     let plain = world("hardware h100-sxm");
-    let (floor, slope) = (11.3e-6, 1.0 / (0.865 * 3350e9));
+    let gpu = &plain.prepared.deployment.hardware.gpu;
+    let law = &gpu.kernels.attention;
+    let slope = 1.0 / (law.share.get() * gpu.hbm_bandwidth.get());
+    // A floor, more splits for 25,000 tokens a sequence, a block for each of 4 x 8 sequences and KV heads.
+    let floor = law.fixed.get()
+        + law.split.get() * (1.0 + 25_000.0 / 128.0_f64).log2()
+        + law.pair.get() * 32.0;
     let near = held(4.0, 100_000.0, 0.0, 0.0);
     let attention = |w: &World, scores: bool| {
         let p = if scores {

@@ -88,7 +88,7 @@ fn statistics_by_hand() {
 /// share 0.89: -5.2; peak -0.9: 6.0.
 #[test]
 fn a_row_is_predicted_as_by_hand() {
-    let run = validate(&fixture()).unwrap();
+    let run = validate(&fixture(), false).unwrap();
     let f = &run.answer.files[0];
     assert_eq!(
         (f.file.as_str(), f.metric.as_str()),
@@ -114,7 +114,7 @@ const HEAD: &str =
 fn refused(bytes: &[u8]) -> (Cause, String) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("x_decode_attn.csv"), bytes).unwrap();
-    let e = validate(folder.path()).unwrap_err();
+    let e = validate(folder.path(), false).unwrap_err();
     (e.cause, e.message)
 }
 
@@ -193,11 +193,13 @@ fn damaged_tables_are_named_by_file_line_and_column() {
 #[test]
 fn a_folder_without_tables_is_refused_and_names_are_no_paths() {
     let folder = tempfile::tempdir().unwrap();
-    let e = validate(folder.path()).unwrap_err();
+    let e = validate(folder.path(), false).unwrap_err();
     assert_eq!(e.cause, Cause::Usage);
     assert!(e.help.unwrap().contains("decode_attn.csv"));
     assert_eq!(
-        validate(&folder.path().join("none")).unwrap_err().cause,
+        validate(&folder.path().join("none"), false)
+            .unwrap_err()
+            .cause,
         Cause::Usage
     );
     // A model that names a file must not be opened.
@@ -206,7 +208,7 @@ fn a_folder_without_tables_is_refused_and_names_are_no_paths() {
     let path = folder.path().join("m.toml").display().to_string();
     let text = format!("{head}a100,{path},1,fp16,1,100\n");
     std::fs::write(folder.path().join("a_linear_vidur.csv"), text).unwrap();
-    let run = validate(folder.path()).unwrap();
+    let run = validate(folder.path(), false).unwrap();
     assert_eq!(run.answer.files[0].predicted, 0);
     assert!(
         run.answer.files[0].skipped[0]
@@ -244,7 +246,7 @@ fn extreme_rows_do_not_overflow() {
          h100_sxm,gemma-3-27b,vllm,,4194304,67108864,67108864,1024,1,1,1\n"
             .into(),
     );
-    let run = validate(folder.path()).unwrap();
+    let run = validate(folder.path(), false).unwrap();
     for row in &run.rows {
         assert!(row.predicted.is_some() || row.skipped.is_some());
         assert!(
@@ -553,7 +555,7 @@ fn every_name_of_the_reference_is_known() {
     let Some(folder) = reference() else {
         skip!("no ../shared/reference");
     };
-    let run = validate(&folder).unwrap();
+    let run = validate(&folder, false).unwrap();
     for row in run.rows.iter().filter(|r| r.file.starts_with("dev_")) {
         let modelled = ["linear", "step", "e2e"]
             .iter()
@@ -582,7 +584,7 @@ fn of_the_reference_almost_every_row_is_predicted() {
     let Some(folder) = reference() else {
         skip!("no ../shared/reference");
     };
-    let run = validate(&folder).unwrap();
+    let run = validate(&folder, false).unwrap();
     assert!(run.answer.files.len() > 15);
     for f in &run.answer.files {
         for s in &f.skipped {
@@ -708,7 +710,7 @@ fn tables_are_not_written_over() {
         .output()
         .unwrap();
     assert_eq!(out.status.code(), Some(2));
-    let run = validate(folder.path()).unwrap();
+    let run = validate(folder.path(), false).unwrap();
     let scene = figure::scene(&run).unwrap();
     let dots = scene
         .shapes

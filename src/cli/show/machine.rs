@@ -3,6 +3,7 @@
 use crate::catalog;
 use crate::cli::grid::{Cell, Column, Grid, pretty};
 use crate::error::Result;
+use crate::hardware::kernels::{DecodeAttention, Linear};
 use crate::hardware::{Hardware, Pool, Prefill, Quantity, Runtime, Value};
 
 /// Rows of numbers.
@@ -97,18 +98,48 @@ fn gpu(h: &Hardware, s: &mut Sheet) {
     s.maybe("gpu.fp8_dense", g.fp8_dense.as_ref());
     s.maybe("gpu.int8_dense", g.int8_dense.as_ref());
     s.add("gpu.l2", &g.l2);
-    s.add("gpu.kernels.attention_fixed", &k.attention_fixed);
-    s.add("gpu.kernels.attention_share", &k.attention_share);
-    s.add("gpu.kernels.attention_share_8bit", &k.attention_share_8bit);
-    s.add("gpu.kernels.linear_fixed", &k.linear_fixed);
-    s.add("gpu.kernels.linear_share", &k.linear_share);
-    s.add("gpu.kernels.linear_share_8bit", &k.linear_share_8bit);
-    s.add("gpu.kernels.linear_share_4bit", &k.linear_share_4bit);
-    s.add("gpu.kernels.gemm_share", &k.gemm_share);
-    s.add(
-        "gpu.kernels.prefill_attention_share",
-        &k.prefill_attention_share,
-    );
+    for (name, law) in [
+        ("attention", &k.attention),
+        ("attention_8bit", &k.attention_8bit),
+    ] {
+        attention(name, law, s);
+    }
+    for (name, law) in &k.attention_of {
+        attention(&format!("attention_of.{name}"), law, s);
+    }
+    for (name, law) in [
+        ("linear", &k.linear),
+        ("linear_8bit", &k.linear_8bit),
+        ("linear_4bit", &k.linear_4bit),
+    ] {
+        linear(name, law, s);
+    }
+    s.add("gpu.kernels.prefill.fixed", &k.prefill.fixed);
+    s.add("gpu.kernels.prefill.share", &k.prefill.share);
+    s.add("gpu.kernels.prefill.fill", &k.prefill.fill);
+    s.add("gpu.kernels.prefill.operands", &k.prefill.operands);
+}
+
+fn attention(name: &str, law: &DecodeAttention, s: &mut Sheet) {
+    let key = |part| format!("gpu.kernels.{name}.{part}");
+    s.add(&key("fixed"), &law.fixed);
+    s.add(&key("split"), &law.split);
+    s.add(&key("pair"), &law.pair);
+    s.add(&key("share"), &law.share);
+    s.add(&key("l2"), &law.l2);
+}
+
+fn linear(name: &str, law: &Linear, s: &mut Sheet) {
+    let key = |part| format!("gpu.kernels.{name}.{part}");
+    s.add(&key("fixed"), &law.fixed);
+    s.add(&key("share"), &law.share);
+    s.add(&key("gemm"), &law.gemm);
+    s.add(&key("sharpness"), &law.sharpness);
+    s.add(&key("l2"), &law.l2);
+    if let Some(single) = &law.single {
+        s.add(&key("single.fixed"), &single.fixed);
+        s.add(&key("single.share"), &single.share);
+    }
 }
 
 fn host(h: &Hardware, s: &mut Sheet) {

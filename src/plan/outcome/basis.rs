@@ -22,22 +22,29 @@ pub(in crate::plan) fn assumption<Q: Quantity>(name: &str, v: &Value<Q>) -> Assu
 pub(in crate::plan) fn assumptions(case: &Case) -> Vec<Assumption> {
     let d = &case.scenario.deployment;
     let (gpu, hardware, runtime) = (&d.hardware.gpu, &d.hardware, &d.runtime);
-    let k = &gpu.kernels;
+    let bits = d.weights.bits(crate::model::layer::MatrixKind::Ffn);
+    let linear = match bits {
+        16 => "linear",
+        8 => "linear_8bit",
+        _ => "linear_4bit",
+    };
+    let eight_bit = d.kv != crate::model::KvFormat::Fp16;
+    let attention = if eight_bit {
+        "attention_8bit"
+    } else {
+        "attention"
+    };
+    let law = gpu.kernels.linear_of(bits);
+    let read = gpu.kernels.attention_for(eight_bit);
     let mut out = vec![
         assumption("gpu.memory", &gpu.memory),
         assumption("gpu.hbm_bandwidth", &gpu.hbm_bandwidth),
-        assumption("gpu.kernels.linear_fixed", &k.linear_fixed),
-        match d.weights.bits(crate::model::layer::MatrixKind::Ffn) {
-            16 => assumption("gpu.kernels.linear_share", &k.linear_share),
-            8 => assumption("gpu.kernels.linear_share_8bit", &k.linear_share_8bit),
-            _ => assumption("gpu.kernels.linear_share_4bit", &k.linear_share_4bit),
-        },
-        assumption("gpu.kernels.attention_fixed", &k.attention_fixed),
-        if d.kv == crate::model::KvFormat::Fp16 {
-            assumption("gpu.kernels.attention_share", &k.attention_share)
-        } else {
-            assumption("gpu.kernels.attention_share_8bit", &k.attention_share_8bit)
-        },
+        assumption(&format!("gpu.kernels.{linear}.fixed"), &law.fixed),
+        assumption(&format!("gpu.kernels.{linear}.share"), &law.share),
+        assumption(&format!("gpu.kernels.{attention}.fixed"), &read.fixed),
+        assumption(&format!("gpu.kernels.{attention}.split"), &read.split),
+        assumption(&format!("gpu.kernels.{attention}.pair"), &read.pair),
+        assumption(&format!("gpu.kernels.{attention}.share"), &read.share),
         assumption("runtime.layer_other", &runtime.layer_other),
         assumption("runtime.step_gap", &runtime.step_gap),
         assumption("runtime.kernel_share", &runtime.kernel_share),

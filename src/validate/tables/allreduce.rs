@@ -31,6 +31,7 @@ fn case(line: Line<'_>, stock: &mut Stock) -> Result<Case> {
         framework: line.text("kernel_source")?.into(),
         model: format!("{} GPUs", line.whole("num_gpus", MOST_GPUS)?),
         measured: line.positive("latency_us")?,
+        fits: None,
         law: law(line, stock)?,
     })
 }

@@ -54,6 +54,7 @@ fn case(
         framework: "sarathi-serve 2024".into(),
         model: line.text("model_name")?.into(),
         measured,
+        fits: None,
         law: law(line, part.1, stock)?,
     })
 }

@@ -1,16 +1,17 @@
 //! `linear_layers.csv`: one linear layer of a rank by rows and format, and what stands between them, in microseconds.
 //!
-//! Widths are those of the rank. The experts of a layer are one row (`moe_*`, whatever the skew of the routing).
+//! Widths are those of the rank. The experts of a layer are one row (`moe_*`, with the skew of the routing).
 
 use std::sync::Arc;
 
 use super::super::machine::{Machine, Setup};
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_WIDTH, weights};
+use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_WIDTH, weights};
 use crate::error::Result;
 use crate::model::{Attention, KvFormat, Matrix, MatrixKind, Model};
-use crate::service::{Prepared, elementwise, linear};
+use crate::service::linear::{self, Routing};
+use crate::service::{Prepared, elementwise};
 
 /// The table.
 pub(super) const KIND: Kind = Kind {
@@ -42,8 +43,34 @@ fn case(line: Line<'_>, stock: &mut Stock) -> Result<Case> {
         framework: line.text("source_id")?.into(),
         model: line.text("model")?.into(),
         measured: line.positive("latency_us")?,
+        fits: fits(line)?,
         law: law(line, stock)?,
     })
+}
+
+/// Sources that profile whole models (`LLMServingSim`) instead of cycling through copies of a matrix.
+const COLD: [&str; 6] = ["L10", "L11", "L14", "L15", "L16", "L17"];
+
+/// Plain matrices fit the law of their format.
+fn fits(line: Line<'_>) -> Result<Option<Fits>> {
+    if kind(line.text("layer")?).is_none() {
+        return Ok(None);
+    }
+    Ok(match weights(line.text("dtype")?) {
+        Ok(format) if format.bits(MatrixKind::Ffn) == 16 => Some(Fits::Linear),
+        Ok(format) if format.bits(MatrixKind::Ffn) == 8 => Some(Fits::Linear8Bit),
+        _ => None,
+    })
+}
+
+/// What a matrix is for, by its name in the table.
+fn kind(layer: &str) -> Option<MatrixKind> {
+    match layer.trim_end_matches("_proj") {
+        "qkv" | "o" | "q" | "k" | "v" => Some(MatrixKind::Attention),
+        "gate_up" | "gate" | "up" | "down" => Some(MatrixKind::Ffn),
+        "lm_head" => Some(MatrixKind::Head),
+        _ => None,
+    }
 }
 
 fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Reason>> {
@@ -61,7 +88,10 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
             kv: KvFormat::Fp16,
             memory_fraction: 1.0,
         };
-        return Ok(Ok(Law::new(family, move |m| experts(m, &setup, rows))));
+        let routing = routing(layer);
+        return Ok(Ok(Law::new(family, move |m| {
+            experts(m, &setup, routing, rows)
+        })));
     }
     if let Some(bytes) = between(&model, layer, f64::from(gpus), rows) {
         return Ok(Ok(Law::new(family, move |m| {
@@ -74,12 +104,10 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
             1e6 * elementwise::sampler(&m.hardware.gpu, &m.runtime, logits)
         })));
     }
-    let kind = match layer.trim_end_matches("_proj") {
-        "qkv" | "o" | "q" | "k" | "v" => MatrixKind::Attention,
-        "gate_up" | "gate" | "up" | "down" => MatrixKind::Ffn,
-        "lm_head" => MatrixKind::Head,
-        _ => return Ok(Err("an operation that is not modelled".into())),
+    let Some(kind) = kind(layer) else {
+        return Ok(Err("an operation that is not modelled".into()));
     };
+    let warm = !COLD.contains(&line.text("source_id")?);
     let (out, inp) = (line.whole("n", MOST_WIDTH)?, line.whole("k", MOST_WIDTH)?);
     let matrix = Matrix {
         name: "row",
@@ -92,14 +120,32 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
         kind,
     };
     Ok(Ok(Law::new(family, move |m| {
-        let kernels = m.runtime.kernel_share.get();
-        1e6 * linear::matrix(&m.hardware.gpu, kernels, &weights, &matrix, 1.0, rows)
+        let split = linear::Split {
+            gpus: 1.0,
+            kernels: m.runtime.kernel_share.get(),
+            warm,
+            routing: Routing::default(),
+        };
+        1e6 * linear::matrix(&m.hardware.gpu, &weights, &matrix, split, rows)
     })))
 }
 
+/// How a bench spreads tokens over experts: `moe_balanced`, `moe_power_law_1.2`.
+fn routing(layer: &str) -> Routing {
+    match layer.rsplit_once("power_law_") {
+        Some((_, exponent)) => match exponent.parse::<f64>() {
+            Ok(e) if (0.0..=10.0).contains(&e) => Routing::Skewed(e),
+            _ => Routing::Random,
+        },
+        None if layer.contains("balanced") => Routing::Dealt,
+        None => Routing::Random,
+    }
+}
+
 /// The routed experts of a layer.
-fn experts(machine: &Machine, setup: &Setup, rows: f64) -> f64 {
-    let prepared = Prepared::new(&machine.deploy(setup));
+fn experts(machine: &Machine, setup: &Setup, routing: Routing, rows: f64) -> f64 {
+    let mut prepared = Prepared::new(&machine.deploy(setup));
+    prepared.routing = routing;
     let hidden = setup.model.hidden;
     let layers = setup.model.layers.iter().map(|l| l.matrices(hidden));
     let of = |all: Vec<Matrix>| -> Vec<Matrix> {

@@ -68,8 +68,25 @@ pub struct Case {
     pub model: String,
     /// Measured, in the file's unit.
     pub measured: f64,
+    /// The law of a kernel that such a figure fits, where it is one call of one kernel.
+    pub fits: Option<Fits>,
     /// The law, or why there is none.
     pub law: std::result::Result<Law, Reason>,
+}
+
+/// A law of a kernel that `fit` fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fits {
+    /// Decode attention over 16-bit KV, of the usual family or of another.
+    Attention(Option<&'static str>),
+    /// The same over 8-bit KV.
+    Attention8Bit,
+    /// Linear layers with 16-bit weights.
+    Linear,
+    /// The same with 8-bit weights.
+    Linear8Bit,
+    /// Attention of prefill.
+    Prefill,
 }
 
 /// A function of a machine, in the unit of the figure.
@@ -103,6 +120,14 @@ pub const KNOWN: &[Kind] = &[
     published::KIND,
     serving::KIND,
     prototype::KIND,
+];
+
+/// Tables of which a row is one call of a kernel, by the end of their names.
+pub const OPERATORS: [&str; 4] = [
+    attention::KIND.ending,
+    linear::KIND.ending,
+    vidur::KIND.ending,
+    prefill::KIND.ending,
 ];
 
 /// Heads of queries, heads of KV and width of a head, from `32/8/128`.

@@ -2,10 +2,11 @@
 
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH, MOST_TOKENS, MOST_WIDTH, heads};
+use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_TOKENS, MOST_WIDTH, heads};
 use crate::error::Result;
 use crate::model::{Matrix, MatrixKind, WeightFormat};
-use crate::service::{linear, prefill};
+use crate::service::linear::{self, Routing};
+use crate::service::prefill;
 
 /// The table.
 pub(super) const KIND: Kind = Kind {
@@ -40,6 +41,11 @@ fn case(line: Line<'_>, stock: &mut Stock) -> Result<Case> {
             shape.into()
         },
         measured: line.positive("latency_us")?,
+        fits: match line.text("kind")? {
+            "attn_prefill" => Some(Fits::Prefill),
+            "gemm_bf16" => Some(Fits::Linear),
+            _ => None,
+        },
         law: law(line, stock)?,
     })
 }
@@ -50,11 +56,19 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
     let tokens = f64::from(line.whole("seq_or_m", MOST_TOKENS)?);
     match line.text("kind")? {
         "attn_prefill" => {
-            let [query, _, width] = heads(line, "heads_q_kv_dim")?.map(f64::from);
-            let pairs = batch * prefill::causal_pairs(0.0, tokens);
+            let [query, kv_heads, width] = heads(line, "heads_q_kv_dim")?.map(f64::from);
+            let queries = batch * tokens;
+            let work = prefill::Work {
+                pairs: batch * prefill::causal_pairs(0.0, tokens),
+                queries,
+                heads: query,
+                width: query * width,
+                // Queries and outputs, keys and values, in 16 bit.
+                operands: 2.0 * queries * width * (2.0 * query + 2.0 * kv_heads),
+            };
             Ok(Ok(Law::new(family, move |m| {
                 let kernels = m.runtime.kernel_share.get();
-                1e6 * prefill::attention(&m.hardware.gpu, kernels, pairs, query * width)
+                1e6 * prefill::attention(&m.hardware.gpu, kernels, work)
             })))
         }
         "gemm_bf16" => {
@@ -71,9 +85,14 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
                 kind,
             };
             Ok(Ok(Law::new(family, move |m| {
-                let kernels = m.runtime.kernel_share.get();
+                let split = linear::Split {
+                    gpus: 1.0,
+                    kernels: m.runtime.kernel_share.get(),
+                    warm: true,
+                    routing: Routing::default(),
+                };
                 let format = WeightFormat::Bf16;
-                1e6 * linear::matrix(&m.hardware.gpu, kernels, &format, &matrix, 1.0, tokens)
+                1e6 * linear::matrix(&m.hardware.gpu, &format, &matrix, split, tokens)
             })))
         }
         _ => Ok(Err("an operation that is not modelled".into())),

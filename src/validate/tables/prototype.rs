@@ -57,6 +57,7 @@ fn cases(sheet: &Sheet, stock: &mut Stock) -> Result<Vec<Case>> {
                     framework: SOFTWARE.into(),
                     model: MODEL.into(),
                     measured,
+                    fits: None,
                     law: law(line, figure.1, stock)?,
                 });
             }

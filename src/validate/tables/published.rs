@@ -82,6 +82,7 @@ fn case(line: Line<'_>, stock: &mut Stock) -> Result<Case> {
         framework: line.text("engine")?.into(),
         model: line.text("model")?.into(),
         measured: line.positive("value")?,
+        fits: None,
         law: law(line, stock)?,
     })
 }

@@ -39,6 +39,7 @@ fn case(line: Line<'_>, metric: &'static str) -> Result<Case> {
         framework: format!("vLLM {}", line.text("vllm")?),
         model: line.text("model")?.into(),
         measured: line.positive(metric)?,
+        fits: None,
         law: Err("needs arrivals".into()),
     })
 }

@@ -61,6 +61,7 @@ fn case(line: Line<'_>, figure: Figure, measured: f64, stock: &mut Stock) -> Res
         framework: line.text("backend")?.into(),
         model: line.text("model")?.into(),
         measured,
+        fits: None,
         law: law(line, figure.1, stock)?,
     })
 }

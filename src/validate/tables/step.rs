@@ -1,7 +1,9 @@
 //! `decode_step_ops.csv`: a decode step as a sum of operators, in milliseconds.
 //!
-//! Rows from AIC are layers x (attention + linear layers) + head; rows from LSS also hold norms, rope, activation and the
-//! sampler. Neither holds all-reduce or CPU.
+//! Rows from AIC are layers x (attention + linear layers) + head, of operators timed alone (operands that fit L2 come from
+//! it), and their head is the whole one on every GPU: it was scaled from one width and not divided. Rows from LSS are of a
+//! profile of the model: cold, the head divided, with norms, rope, activation and the sampler. Neither holds all-reduce or
+//! CPU.
 
 use super::super::machine::Setup;
 use super::super::sheet::{Line, Sheet};
@@ -9,6 +11,7 @@ use super::super::steady;
 use super::super::stock::{Reason, Stock};
 use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, kv, weights};
 use crate::error::Result;
+use crate::service::linear::Routing;
 use crate::service::{BatchCost, Prepared, elementwise};
 
 /// The table.
@@ -40,6 +43,7 @@ fn case(line: Line<'_>, stock: &mut Stock) -> Result<Case> {
         framework: line.text("src")?.into(),
         model: line.text("model")?.into(),
         measured: line.positive("step_ms_ops_only")?,
+        fits: None,
         law: law(line, stock)?,
     })
 }
@@ -69,7 +73,11 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
         memory_fraction: 1.0,
     };
     Ok(Ok(Law::new(family, move |m| {
-        let prepared = Prepared::new(&m.deploy(&setup));
+        let mut prepared = Prepared::new(&m.deploy(&setup));
+        prepared.warm = !every;
+        if prepared.warm {
+            prepared.routing = Routing::Dealt;
+        }
         1e3 * operators(&prepared, batch, tokens, every)
     })))
 }
@@ -89,5 +97,10 @@ fn operators(prepared: &Prepared, batch: u32, tokens: f64, every: bool) -> f64 {
     } else {
         0.0
     };
-    steady::layers(prepared, batch, tokens, &each) + cost.head + drawn
+    let head = if every {
+        cost.head
+    } else {
+        prepared.whole_head(f64::from(batch))
+    };
+    steady::layers(prepared, batch, tokens, &each) + head + drawn
 }

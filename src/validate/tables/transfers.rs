@@ -53,6 +53,7 @@ fn case(line: Line<'_>, stock: &mut Stock) -> Result<Case> {
             line.text("exact_or_read_from_plot")?
         ),
         measured: line.positive("GBps_per_direction")?,
+        fits: None,
         law: law(line, stock)?,
     })
 }

@@ -5,7 +5,7 @@
 use super::super::machine::Setup;
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, weights};
+use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_GPUS, weights};
 use crate::error::Result;
 use crate::model::KvFormat;
 use crate::service::Prepared;
@@ -36,6 +36,7 @@ fn case(line: Line<'_>, stock: &mut Stock) -> Result<Case> {
         framework: "vidur".into(),
         model: line.text("model")?.into(),
         measured: line.positive("linear_us_per_layer")?,
+        fits: Some(Fits::Linear),
         law: law(line, stock)?,
     })
 }
