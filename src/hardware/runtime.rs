@@ -155,7 +155,8 @@ pub struct Front {
     pub fixed: Value<Duration>,
     /// The same for each request in flight, which shares one process.
     pub each: Value<Duration>,
-    /// Prefills from its coming to its token, its own included, where requests that began together end and come together.
+    /// Prefills from its coming to its token, its own included, where requests that began together end and come together;
+    /// where prefill goes first, the share of the running requests that come in one burst.
     pub bunch: Value<Count>,
     /// Further prefills for the share of time in which others are being prefilled.
     pub queue: Value<Count>,

@@ -4,8 +4,8 @@
 //! * in chunks beside the decode steps (vLLM, TensorRT-LLM): a request's life is `output * s + m * p`, for in it each of
 //!   the m is prefilled once; a token takes `s + (m - 1) * p / output`;
 //! * before all decode steps (`SGLang`): the m stay in step, so that every wave of them waits through one burst of m
-//!   prefills and then decodes undisturbed: a first token takes `p * (m + 1) / 2` on average, and a further one waits for
-//!   the half of the burst that comes after its own: `s + (m - 1) / 2 * p / output`.
+//!   prefills and then decodes undisturbed: a first token takes `p * (m + 1) / 2` on average (`bunch` of it, where waves come
+//!   apart), and a further one waits for the half of the burst that comes after its own: `s + (m - 1) / 2 * p / output`.
 //!
 //! In chunks, a closed loop starts with a burst too, which `rounds` requests a slot dilute; later a newcomer waits for a
 //! step, its own prefill and those of others: `bunch` prefills where requests of one length end and come together, `queue`
@@ -91,7 +91,7 @@ pub fn steady(prepared: &Prepared, load: Load, rounds: f64) -> Option<Steady> {
     let others = (m - 1.0) * prefill / output;
     let burst = prefill * (m + 1.0) / 2.0;
     let (first, tpot) = if runtime.prefill == Prefill::First {
-        (burst + step, step + 0.5 * others)
+        (burst * together(prepared) + step, step + 0.5 * others)
     } else {
         let later = step + prefill * shared(prepared, m * prefill / life);
         let first = burst / rounds + (1.0 - 1.0 / rounds) * later;
@@ -110,6 +110,12 @@ pub fn steady(prepared: &Prepared, load: Load, rounds: f64) -> Option<Steady> {
 fn shared(prepared: &Prepared, busy: f64) -> f64 {
     let front = prepared.deployment.runtime.front.as_ref();
     front.map_or(1.0, |f| f.bunch.get() + f.queue.get() * busy)
+}
+
+/// Share of a burst that a first token waits for where prefill goes first.
+fn together(prepared: &Prepared) -> f64 {
+    let front = prepared.deployment.runtime.front.as_ref();
+    front.map_or(1.0, |f| f.bunch.get())
 }
 
 /// Seconds in the server before a request is seen and after its token is there, with so many in flight.
