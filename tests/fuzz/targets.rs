@@ -1,7 +1,8 @@
 //! What is fuzzed, and what must hold of each.
 
 use crate::corpus;
-use kvplan::compare::{compare, log};
+use kvplan::compare::compare;
+use kvplan::compare::log::{self, Software, Start};
 use kvplan::error::Error;
 use kvplan::plan::Plan;
 use kvplan::policy::{self, four_tier::Hbm};
@@ -100,10 +101,12 @@ pub(crate) fn all() -> Vec<Target> {
     ]
 }
 
-/// Llama-3.1-8B on an H100 under vLLM.
-fn plan() -> &'static Plan {
-    static PLAN: OnceLock<Plan> = OnceLock::new();
-    PLAN.get_or_init(|| {
+/// Llama-3.1-8B on an H100 under the engine of a log.
+fn plan(start: &Start) -> &'static Plan {
+    static PLANS: [OnceLock<Plan>; 2] = [OnceLock::new(), OnceLock::new()];
+    let other = start.software() == Some(Software::TensorRtLlm);
+    let runtime = ["vllm", "tensorrt-llm"][usize::from(other)];
+    PLANS[usize::from(other)].get_or_init(|| {
         let mut settings = Settings::defaults(Verb::Plan);
         let flags = [
             ("model", "llama-3.1-8b"),
@@ -111,6 +114,7 @@ fn plan() -> &'static Plan {
             ("hardware", "h100-sxm"),
             ("output", "64"),
             ("trace", "none"),
+            ("runtime", runtime),
         ];
         for (name, value) in flags {
             let value = [value.to_string()];
@@ -129,7 +133,7 @@ fn engine_log(input: &[u8]) -> Outcome {
         }
         Err(e) => return refused(&e),
     };
-    match compare(plan(), &start, Some("h100-sxm")) {
+    match compare(plan(&start), &start, Some("h100-sxm")) {
         Ok(c) => {
             let sizes = [start.total, start.pool, start.weights, start.budget];
             assert!(sizes.into_iter().flatten().all(f64::is_finite));
