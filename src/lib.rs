@@ -81,17 +81,20 @@ pub mod plan;
 // 21: many questions at once.
 pub mod sweep;
 
-// 22: the published figures beside ours.
-pub mod reproduce;
-
-// 23: predicted against measured.
+// 22: predicted against measured.
 pub mod validate;
+
+// 23: the published figures beside ours.
+pub mod reproduce;
 
 // 24: parameters of the laws from measurements.
 pub mod fit;
 
-// 25: table, csv, markdown, plots.
+// 25: a plan beside an engine's own log.
+pub mod compare;
+
+// 26: table, csv, markdown, plots.
 pub mod report;
 
-// 26: one file a verb.
+// 27: one file a verb.
 pub mod cli;

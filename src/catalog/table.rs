@@ -113,6 +113,7 @@ pub(super) static RUNTIMES: &[Entry] = shelf!("runtimes":
     "hf-offloaded",
     "ideal",
     "llama.cpp",
+    "sglang",
     "tensorrt-llm",
     "vllm",
     "vllm-2024",

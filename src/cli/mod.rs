@@ -6,6 +6,7 @@
 //! writes it beside and renames it, so a killed run leaves either the old file or the new one. The flags of a
 //! deployment are made from the table of settings in `scenario` and are the same for every verb.
 
+pub mod compare;
 pub mod drawing;
 pub mod explain;
 pub mod fit;
@@ -98,6 +99,8 @@ enum Command {
     Fit(fit::FitArgs),
     /// Holds predictions against tables of real measurements.
     Validate(validate::ValidateArgs),
+    /// Sets a plan's memory beside what an engine printed when it started.
+    Compare(compare::CompareArgs),
     /// Draws tokens per request against tokens/s for one card.
     Plot(Box<plot::PlotArgs>),
     /// Imports, checks and prints recorded attention (.kvt).
@@ -178,6 +181,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Reproduce(args) => done(reproduce::run(args, out)),
         Command::Fit(args) => done(fit::run(args, out)),
         Command::Validate(args) => done(validate::run(args, out)),
+        Command::Compare(args) => done(compare::run(args, out)),
         Command::Plot(args) => plot::run(args, out),
         Command::Rerun(args) => rerun::run(args, out),
         Command::Trace { command } => {

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::compare::Comparison;
 use crate::error::Result;
 use crate::fit::Fit;
 use crate::metrics::Outcome;
@@ -28,6 +29,8 @@ pub enum What {
     Fit,
     /// Result of `validate`.
     Validate,
+    /// Result of `compare`.
+    Compare,
     /// Result of `selfcheck`.
     Selfcheck,
     /// A scenario file.
@@ -55,6 +58,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
         What::Reproduce => schemars::schema_for!(Reproduction).to_value(),
         What::Fit => schemars::schema_for!(Fit).to_value(),
         What::Validate => schemars::schema_for!(Validation).to_value(),
+        What::Compare => schemars::schema_for!(Comparison).to_value(),
         What::Selfcheck => schemars::schema_for!(SelfCheck).to_value(),
         What::Scenario => crate::scenario::schema::scenario(),
     };

@@ -1,13 +1,49 @@
 //! The serving software as data: what it adds to a step and what it keeps of the memory.
 //!
 //! What is modelled: CPU time between steps, work per layer outside the big kernels (norms, rope, activation, launches),
-//! a common efficiency factor, memory reserve, activations, page size, prefill chunk. What is ignored: scheduling
-//! policies beyond first-come first-served, speculative decoding. Dated and versioned, because engines change: the
-//! activation of one 14B fell from 5.64 to 2.23 GiB between two vLLM releases. Files: `models/runtimes/*.toml`.
+//! a common efficiency factor, memory reserve, activations, the rule of the KV pool, page size, prefill chunk, what stands
+//! before the first token. What is ignored: scheduling policies beyond first-come first-served, speculative decoding. Dated
+//! and versioned, because engines change: the activation of one 14B fell from 5.64 to 2.23 GiB between two vLLM releases.
+//! Files: `models/runtimes/*.toml`.
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{Capacity, Count, Duration, Share, Source, Value};
+use super::value::{Bandwidth, Capacity, Count, Duration, Share, Source, Value};
+
+/// What the memory fraction of an engine is a share of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pool {
+    /// Of all usable memory: weights, activations and reserve come out of it, the rest is KV (vLLM).
+    #[default]
+    OfTotal,
+    /// Of what is free once weights, activations and reserve are there: all of it is KV (TensorRT-LLM).
+    OfFree,
+    /// Of all usable memory, for weights and KV alone: activations and reserve live in what is left (`SGLang`).
+    Static,
+}
+
+/// When an engine prefills the prompts that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prefill {
+    /// A chunk of them beside the decode tokens of each step.
+    #[default]
+    InChunks,
+    /// All of them before anyone decodes on.
+    First,
+}
+
+impl Pool {
+    /// The word used in profiles.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::OfTotal => "of-total",
+            Self::OfFree => "of-free",
+            Self::Static => "static",
+        }
+    }
+}
 
 /// A runtime profile.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -41,6 +77,29 @@ pub struct Runtime {
     pub batched_tokens: Value<Count>,
     /// Peak activation bytes of one such token, per byte of its widest layer row (hidden + 2 * intermediate, 16 bit).
     pub activation_factor: Value<Count>,
+    /// What an engine holds when it measures itself before it sizes the KV pool, where that is more than a chunk's
+    /// activations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUp>,
+    /// What its memory fraction is a share of.
+    #[serde(default)]
+    pub pool: Pool,
+    /// Its own default of that fraction.
+    #[serde(default = "usual_fraction")]
+    pub memory_fraction: Value<Share>,
+    /// Whether FP8 weights bring FP8 KV unless asked otherwise.
+    #[serde(default)]
+    pub fp8_kv: bool,
+    /// Time of a step or prefill while it serves, over the sum of its parts: clocks under load, ranks that wait for each
+    /// other, what the host does beside.
+    #[serde(default = "as_its_parts")]
+    pub served: Value<Count>,
+    /// When prompts that wait are prefilled.
+    #[serde(default)]
+    pub prefill: Prefill,
+    /// What stands before a first token in a server; none for software that is no server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front: Option<Front>,
     /// Tokens in a KV page.
     pub page_tokens: u32,
     /// Whether it preempts a running request and recomputes it later when KV runs out.
@@ -48,9 +107,22 @@ pub struct Runtime {
     /// Floor of drawing tokens on the GPU: a dozen small kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampler: Option<Value<Duration>>,
+    /// What a host tier costs that is kept by a loop in Python.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload: Option<Offload>,
     /// CPU work of a step part by part, where it was measured so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuParts>,
+}
+
+/// What a profile has that does not say.
+fn usual_fraction() -> Value<Share> {
+    Value::new(0.9, 0.85, 0.95, Source::Assumed, "as vLLM and TensorRT-LLM")
+}
+
+/// What a profile has that does not say.
+fn as_its_parts() -> Value<Count> {
+    Value::new(1.0, 0.87, 1.2, Source::Assumed, "as vLLM")
 }
 
 impl Runtime {
@@ -61,6 +133,47 @@ impl Runtime {
             Value::new(24e-6, 20e-6, 35e-6, Source::Measured, reference)
         })
     }
+}
+
+/// The largest batch of the sampler, as an engine rehearses it: `rows * vocabulary * logit_bytes`, on every GPU.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WarmUp {
+    /// Sequences that it draws a token for at once.
+    pub rows: Value<Count>,
+    /// The same on cards with less than 70 GiB and of generation `ampere`.
+    pub rows_small: Value<Count>,
+    /// Peak bytes of a logit: its copies, sorted ones and indices included.
+    pub logit_bytes: Value<Count>,
+}
+
+/// From a client's call to its first token, besides the step and the prefill of the request itself.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Front {
+    /// The call, tokenising, the way through the processes and the first answer.
+    pub fixed: Value<Duration>,
+    /// The same for each request in flight, which shares one process.
+    pub each: Value<Duration>,
+    /// Prefills from its coming to its token, its own included, where requests that began together end and come together;
+    /// where prefill goes first, the share of the running requests that come in one burst.
+    pub bunch: Value<Count>,
+    /// Further prefills for the share of time in which others are being prefilled.
+    pub queue: Value<Count>,
+}
+
+/// A host tier kept by a loop in Python (see `service::eager_tier`).
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offload {
+    /// A copy, issued and waited for; K and V of each layer are one each.
+    pub copy: Value<Duration>,
+    /// Rate at which what is fetched comes to lie beside the rest.
+    pub fetch: Value<Bandwidth>,
+    /// What a forward pass takes longer where the weights of attention are asked for.
+    pub scores: Value<Duration>,
+    /// The policy's own work of a step: rows read back, ranked, trimmed.
+    pub books: Value<Duration>,
 }
 
 /// CPU work between the steps of an engine that schedules synchronously, by part.

@@ -115,7 +115,7 @@ pub struct Memory {
     pub reserve_bytes: u64,
     /// Sum of the HBM parts at its largest.
     pub hbm_peak_bytes: u64,
-    /// What may be used: usable memory less `vram_reserve`, times the memory fraction.
+    /// What may be used: usable memory less `vram_reserve`, by the memory fraction and the rule of the runtime.
     pub hbm_capacity_bytes: u64,
     /// HBM freed by moving tokens to the host, staging subtracted (negative: staging costs more than it frees).
     pub hbm_saved_moved_bytes: i64,

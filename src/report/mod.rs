@@ -6,6 +6,7 @@
 //! shown. Rival design: a template per format; it drifts. Deterministic: no clock, no terminal width, no locale.
 
 pub mod cells;
+pub mod compare;
 pub mod csv;
 pub mod explain;
 pub mod fit;

@@ -11,6 +11,7 @@ pub mod attention;
 pub mod collective;
 pub mod copies;
 pub mod cpu;
+pub mod eager_tier;
 pub mod elementwise;
 pub mod linear;
 pub mod prefill;

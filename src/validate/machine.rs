@@ -97,8 +97,8 @@ pub struct Family {
 impl Family {
     /// The variants of `base`.
     pub fn new(base: Machine) -> Self {
-        let mut variants: Vec<[Machine; 2]> =
-            KNOBS.iter().filter_map(|knob| ends(&base, *knob)).collect();
+        let knobs = KNOBS.iter().chain(super::software::KNOBS);
+        let mut variants: Vec<[Machine; 2]> = knobs.filter_map(|knob| ends(&base, *knob)).collect();
         variants.extend(OPERATIONS.map(|name| spread(&base, name)));
         Self { base, variants }
     }
@@ -170,7 +170,7 @@ fn spread(base: &Machine, name: &'static str) -> [Machine; 2] {
 }
 
 /// A parameter that can stand at its ends.
-trait Ends {
+pub(super) trait Ends {
     /// Puts it at its low (0) or high (1) end; whether that is another value.
     fn put(&mut self, end: usize) -> bool;
 }
@@ -184,7 +184,7 @@ impl<Q: Quantity> Ends for Value<Q> {
 }
 
 /// Where a parameter is.
-type Knob = fn(&mut Hardware, &mut Runtime, usize) -> bool;
+pub(super) type Knob = fn(&mut Hardware, &mut Runtime, usize) -> bool;
 
 fn ends(base: &Machine, knob: Knob) -> Option<[Machine; 2]> {
     let mut moved = false;

@@ -23,7 +23,7 @@ const SOFTWARE: &[(&str, &str)] = &[
     ("vllm 2024", "vllm-2024"),
     ("deepspeed 2024", "vllm-2024"),
     ("vllm", "vllm"),
-    ("sglang", "vllm"),
+    ("sglang", "sglang"),
     ("infersim", "vllm"),
     ("aic", "vllm"),
     ("lss", "vllm"),

@@ -87,6 +87,32 @@ pub(crate) const JSON: &[&str] = &[
     "forced",
     "temp",
 ];
+pub(crate) const LOG: &[&str] = &[
+    "Available KV cache memory: ",
+    "GPU KV cache size: ",
+    "# GPU blocks: ",
+    "Model loading took ",
+    "Graph capturing finished in 1 secs, took ",
+    "total_gpu_memory (",
+    ") = ",
+    "gpu_memory_utilization",
+    "tensor_parallel_size=",
+    "block_size=",
+    "Initializing a V1 LLM engine (v",
+    "[MemUsageChange] Allocated ",
+    " for max tokens in paged KV cache (",
+    "max tokens in paged kv cache: total: ",
+    ", available: ",
+    "GiB",
+    " MiB",
+    " tokens",
+    "-",
+    "1e999",
+    "99999999999999999999",
+    ",",
+    "\r",
+    "\n",
+];
 pub(crate) const TOML: &[&str] = &[
     "model = ",
     "hardware = ",
@@ -307,6 +333,14 @@ pub(crate) fn scenarios() -> Vec<Vec<u8>> {
         include_str!("../../models/scenarios/desktop.toml"),
         include_str!("../../models/scenarios/long-chain.toml"),
         "model = \"qwen2.5-7b\"\nhardware = \"h100-sxm\"\nbatch = 4\nprompt = 100\noutput = 200\npolicy = \"four-tier:hbm=0.5\"\n",
+    ])
+}
+
+pub(crate) fn logs() -> Vec<Vec<u8>> {
+    texts(&[
+        include_str!("../it/fixtures/logs/vllm-0.19.log"),
+        include_str!("../it/fixtures/logs/vllm-0.8.log"),
+        include_str!("../it/fixtures/logs/tensorrt-llm-0.17.log"),
     ])
 }
 

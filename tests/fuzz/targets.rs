@@ -1,15 +1,18 @@
 //! What is fuzzed, and what must hold of each.
 
 use crate::corpus;
+use kvplan::compare::compare;
+use kvplan::compare::log::{self, Software, Start};
 use kvplan::error::Error;
+use kvplan::plan::Plan;
 use kvplan::policy::{self, four_tier::Hbm};
-use kvplan::scenario::settings::Source;
+use kvplan::scenario::settings::{Origin, Source};
 use kvplan::scenario::{Settings, Verb, file, print, resolve};
 use kvplan::trace::import::{Options, import};
 use kvplan::trace::{TraceReader, export, stats, verify};
 use kvplan::units::text;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What became of an input.
 #[derive(Debug)]
@@ -78,6 +81,14 @@ pub(crate) fn all() -> Vec<Target> {
         importer("safetensors", corpus::tensors(), corpus::TENSORS),
         importer("json", corpus::pairs(), corpus::JSON),
         plain("toml", corpus::scenarios(), corpus::TOML, scenario, 1500),
+        Target {
+            name: "log",
+            corpus: corpus::logs(),
+            words: corpus::LOG,
+            repair: None,
+            run: Box::new(engine_log),
+            smoke: 8000,
+        },
         plain("units", corpus::units(), corpus::UNITS, units, 8000),
         plain(
             "policy",
@@ -88,6 +99,56 @@ pub(crate) fn all() -> Vec<Target> {
         ),
         plain("set", corpus::patterns(), corpus::PATTERN, pattern, 500),
     ]
+}
+
+/// Llama-3.1-8B on an H100 under the engine of a log.
+fn plan(start: &Start) -> &'static Plan {
+    static PLANS: [OnceLock<Plan>; 2] = [OnceLock::new(), OnceLock::new()];
+    let other = start.software() == Some(Software::TensorRtLlm);
+    let runtime = ["vllm", "tensorrt-llm"][usize::from(other)];
+    PLANS[usize::from(other)].get_or_init(|| {
+        let mut settings = Settings::defaults(Verb::Plan);
+        let flags = [
+            ("model", "llama-3.1-8b"),
+            ("weights", "bf16"),
+            ("hardware", "h100-sxm"),
+            ("output", "64"),
+            ("trace", "none"),
+            ("runtime", runtime),
+        ];
+        for (name, value) in flags {
+            let value = [value.to_string()];
+            settings.set(name, &value, Origin::Flag).unwrap();
+        }
+        kvplan::plan::plan(&resolve::question(&settings).unwrap()).unwrap()
+    })
+}
+
+/// What an engine's log says is finite, and a plan stands beside it or is refused.
+fn engine_log(input: &[u8]) -> Outcome {
+    let start = match log::read("fuzz", input) {
+        Ok((start, longer)) => {
+            assert!(!longer);
+            start
+        }
+        Err(e) => return refused(&e),
+    };
+    match compare(plan(&start), &start, Some("h100-sxm")) {
+        Ok(c) => {
+            let sizes = [start.total, start.pool, start.weights, start.budget];
+            assert!(sizes.into_iter().flatten().all(f64::is_finite));
+            let text = serde_json::to_string(&c).unwrap();
+            assert!(!text.contains("null") || !c.parts.is_empty());
+            let pool = c.parts.iter().find(|p| p.part == "KV pool").unwrap();
+            Outcome::Accepted(format!(
+                "pool {}, tokens {}, {} reasons",
+                pool.engine_bytes.is_some(),
+                c.pool_tokens.engine.is_some(),
+                c.reasons.len()
+            ))
+        }
+        Err(e) => refused(&e),
+    }
 }
 
 fn plain(

@@ -14,6 +14,7 @@ mod catalog;
 mod cli_hostile;
 mod cli_readme;
 mod cli_rerun;
+mod compare;
 mod engine_audit;
 mod engine_extreme;
 mod engine_fidelity;

@@ -22,13 +22,95 @@ fn pool_tokens(model: &str) -> f64 {
 #[test]
 fn kv_tokens_of_an_h100_as_vllm_reports_them() {
     // 79.19 GiB x 0.95 = 75.23 GiB. Llama-3.1-8B: weights 8.030 G x 2 B = 14.96 GiB, KV 2 x 32 x 8 x 128 x 2 B = 128 KiB
-    // a token; vLLM 0.19 reports 476,016 tokens = 58.11 GiB, which leaves 2.16 GiB for all else; here 1.5 GiB and the
-    // activations, 8,192 x 0.7 x 2 (4,096 + 2 x 14,336) B = 0.35 GiB.
+    // a token; vLLM 0.19 reports 476,016 tokens = 58.11 GiB, which leaves 2.16 GiB for all else; here 0.25 GiB outside torch
+    // and the warm-up's logits, 1,024 x 128,256 x 15.5 B = 1.90 GiB.
     let llama = pool_tokens("llama-3.1-8b");
-    assert!((llama / 476_016.0 - 1.0).abs() < 0.01, "{llama}");
-    // Qwen2.5-7B: 56 KiB a token, 1,096,000 tokens.
+    assert!((llama / 476_016.0 - 1.0).abs() < 0.001, "{llama}");
+    // Qwen2.5-7B: 7.616 G x 2 B = 14.19 GiB, 56 KiB a token, 1,096,000 tokens = 58.53 GiB; 1,024 x 152,064 x 15.5 B = 2.25 GiB.
     let qwen = pool_tokens("qwen2.5-7b");
-    assert!((qwen / 1_096_000.0 - 1.0).abs() < 0.02, "{qwen}");
+    assert!((qwen / 1_096_000.0 - 1.0).abs() < 0.001, "{qwen}");
+    // FP8 KV holds exactly twice as many.
+    let of = |kv: &str| {
+        let words = format!("model llama-3.1-8b hardware h100-sxm weights bf16 kv {kv}");
+        World::of(&scenario(&words).deployment).ledger.kv_token
+    };
+    assert!((of("fp16") / of("fp8") - 2.0).abs() < 1e-12);
+}
+
+/// The activations of a 14B under vLLM 0.17 and later: 2.23 GiB (llm-d-planner report). 1,024 x 151,936 x 15.5 B = 2.246.
+#[test]
+fn activations_of_a_14b_as_vllm_reports_them() {
+    let words = "model qwen3-14b hardware h100-sxm weights bf16";
+    let activation = World::of(&scenario(words).deployment).ledger.activation;
+    assert!((gib(activation.as_f64()) - 2.23).abs() < 0.05);
+}
+
+fn gib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 30)
+}
+
+/// One rule an engine, Llama-3.1-70B in FP8 on one H100 of 79.19 GiB at a fraction of 0.9. Weights: 68.45 G of layers in a
+/// byte, 2 x 1.0507 G of embedding and head in two: 72.68 GB = 67.69 GiB.
+/// * TensorRT-LLM: 0.8 GiB and activations of 8,192 x 2 (8,192 + 2 x 28,672) B = 1.0 GiB; 0.9 x (79.19 - 69.49) = 8.73 GiB
+///   of KV. In FP8 that is 163,840 B a token: 57,200 tokens, what its published 912 tok/s at 128/2048 need (27 requests).
+/// * vLLM: 0.9 x 79.19 = 71.27; less weights, 0.25 and 1,024 x 128,256 x 15.5 B = 1.90 GiB: 1.44 GiB of KV.
+/// * `SGLang`: 71.27 - 67.69 = 3.58 GiB, its activations are in the other tenth.
+#[test]
+fn a_fraction_is_of_different_things() {
+    let pool = |runtime: &str| {
+        let words = format!(
+            "model llama-3.1-70b hardware h100-sxm weights fp8 kv fp8 memory-fraction 0.9 runtime {runtime}"
+        );
+        gib(World::of(&scenario(&words).deployment).ledger.pool())
+    };
+    for (runtime, by_hand) in [("tensorrt-llm", 8.73), ("vllm", 1.44), ("sglang", 3.58)] {
+        let ours = pool(runtime);
+        assert!((ours - by_hand).abs() < 0.03, "{runtime}: {ours}");
+    }
+}
+
+/// On a card under 70 GiB vLLM warms up with 256 sequences: a chunk's rows are then more, 8,192 x 1.5 x 2 (4,096 + 2 x 14,336)
+/// B = 0.75 GiB against 256 x 128,256 x 15.5 B = 0.47 GiB.
+#[test]
+fn a_small_card_warms_up_with_less() {
+    let activation = |hardware: &str| {
+        let words = format!("model llama-3.1-8b hardware {hardware} weights bf16");
+        gib(World::of(&scenario(&words).deployment)
+            .ledger
+            .activation
+            .as_f64())
+    };
+    assert!((activation("l40s") - 0.75).abs() < 0.01);
+    assert!((activation("a100-sxm-80gb") - 0.75).abs() < 0.01);
+    assert!((activation("h100-sxm") - 1.90).abs() < 0.01);
+}
+
+proptest! {
+    /// Under every rule: what may be used is within the memory, a larger fraction never holds less, and fixed parts and pool
+    /// make up what may be used.
+    #[test]
+    fn rules_of_the_pool_stay_within_the_memory(
+        runtime in prop::sample::select(vec!["vllm", "tensorrt-llm", "sglang", "llama.cpp"]),
+        hardware in prop::sample::select(vec!["h100-sxm", "l40s", "rtx-5080"]),
+        model in prop::sample::select(vec!["llama-3.1-8b", "llama-3.1-70b"]),
+        shares in (1..=1000u32, 1..=1000u32),
+    ) {
+        let ledger = |share: u32| {
+            let share = f64::from(share) / 1000.0;
+            let words = format!(
+                "model {model} hardware {hardware} weights fp8 kv fp8 memory-fraction {share} runtime {runtime}"
+            );
+            World::of(&scenario(&words).deployment).ledger
+        };
+        let (less, more) = (ledger(shares.0.min(shares.1)), ledger(shares.0.max(shares.1)));
+        let usable = kvplan::catalog::hardware(hardware).unwrap().gpu.memory.get();
+        prop_assert!(more.capacity.as_f64() <= usable + 1.0);
+        prop_assert!(less.pool() <= more.pool());
+        let fixed = more.weights + more.activation + more.reserve;
+        prop_assert!((more.pool() - (more.capacity.as_f64() - fixed.as_f64())).abs() < 1.0);
+        // A pool of its own rule is never more than all that is free.
+        prop_assert!(more.pool() <= (usable - fixed.as_f64()).max(0.0) + 1.0);
+    }
 }
 
 #[test]

@@ -32,11 +32,21 @@ fn corrected_figures_by_hand() {
     ] {
         assert!(exactly.contains(part), "{part} not in {exactly}");
     }
-    // (10.02 + 4,078.58) / (10.02 + 4,078.58 + 56,092.1) = 4,088.6 / 60,180.7 = 6.79 %; 50 x 4.0886 / 3,172.43 = 6.44 %.
-    assert_eq!(
-        shown("overhead-50-10"),
-        "6.8 % of the parts, 6.4 % of wall time"
-    );
+    // (10.02 + 4,078.58) / (10.02 + 4,078.58 + 56,092.1) = 4,088.6 / 60,180.7 = 6.79 %; 50 x 4.0886 / 3,172.43 = 6.44 %. The
+    // three predicted ones lie in the order of the definitions, the mean over samples at what was published.
+    let overhead = ours(&r, "overhead-50-10");
+    for measured in ["ms a sample = 6.8 %", "3172.4 s = 6.4 %"] {
+        assert!(overhead.arithmetic.contains(measured), "{overhead:?}");
+    }
+    let three = shown("overhead-50-10");
+    let percent: Vec<f64> = three
+        .split(" %")
+        .filter_map(|part| part.rsplit(' ').next()?.parse().ok())
+        .collect();
+    for (ours, by_authors) in percent.iter().zip([5.2, 6.79, 6.44]) {
+        assert!((ours - by_authors).abs() < 0.2, "{three}");
+    }
+    assert_eq!(percent.len(), 3);
     // 1 - 45.83 / 53.40 = 14.2 %; 3.441, 1.38 and 2.75 of 53.40 ms.
     assert_eq!(
         shown("tokens-per-s-decomposed"),

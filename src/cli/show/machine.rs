@@ -4,7 +4,7 @@ use crate::catalog;
 use crate::cli::grid::{Cell, Column, Grid, pretty};
 use crate::error::Result;
 use crate::hardware::kernels::{DecodeAttention, Linear};
-use crate::hardware::{Hardware, Quantity, Runtime, Value};
+use crate::hardware::{Hardware, Pool, Prefill, Quantity, Runtime, Value};
 
 /// Rows of numbers.
 struct Sheet(Grid);
@@ -176,6 +176,25 @@ pub(super) fn runtime(r: &Runtime, json: bool) -> Result<String> {
     s.add("reserve_multi_gpu", &r.reserve_multi_gpu);
     s.add("batched_tokens", &r.batched_tokens);
     s.add("activation_factor", &r.activation_factor);
+    s.add("memory_fraction", &r.memory_fraction);
+    s.add("served", &r.served);
+    if let Some(w) = &r.warm_up {
+        s.add("warm_up.rows", &w.rows);
+        s.add("warm_up.rows_small", &w.rows_small);
+        s.add("warm_up.logit_bytes", &w.logit_bytes);
+    }
+    if let Some(f) = &r.front {
+        s.add("front.fixed", &f.fixed);
+        s.add("front.each", &f.each);
+        s.add("front.bunch", &f.bunch);
+        s.add("front.queue", &f.queue);
+    }
+    if let Some(o) = &r.offload {
+        s.add("offload.copy", &o.copy);
+        s.add("offload.fetch", &o.fetch);
+        s.add("offload.scores", &o.scores);
+        s.add("offload.books", &o.books);
+    }
     let full = if r.preempts {
         "the latest request is preempted and recomputed"
     } else {
@@ -192,8 +211,18 @@ pub(super) fn runtime(r: &Runtime, json: bool) -> Result<String> {
         format!("{} tokens", r.page_tokens)
     };
     let (id, name, dated) = (&r.id, &r.name, &r.dated);
+    let rule = match r.pool {
+        Pool::OfTotal => "what is left of a share of all memory",
+        Pool::OfFree => "a share of what is free beside weights, activations and reserve",
+        Pool::Static => "what weights leave of a share of all memory",
+    };
+    let order = match r.prefill {
+        Prefill::First => "before all decode steps",
+        Prefill::InChunks => "in chunks beside decode steps",
+    };
     Ok(format!(
-        "{id} ({name}), dated {dated}\npage: {page}; when KV is full: {full}\n{peak}\n{}",
+        "{id} ({name}), dated {dated}\npage: {page}; when KV is full: {full}\nKV pool: {rule} ({}); prefill: {order}\n{peak}\n{}",
+        r.pool.word(),
         s.0.table()
     ))
 }

@@ -61,9 +61,17 @@ pub(in crate::plan) fn assumptions(case: &Case) -> Vec<Assumption> {
             high: d.memory_fraction,
             unit: "share".into(),
             source: crate::hardware::Source::Assumed,
-            reference: "--memory-fraction; 0.95 unless given, where vLLM itself takes 0.90".into(),
+            reference: format!(
+                "--memory-fraction; 0.95 unless given, where {} itself takes {}; its rule is {}",
+                runtime.name,
+                runtime.memory_fraction.get(),
+                runtime.pool.word()
+            ),
         },
     ];
+    if let Some(w) = &runtime.warm_up {
+        out.push(assumption("runtime.warm_up.logit_bytes", &w.logit_bytes));
+    }
     if case.timelines.iter().any(|t| t.spills()) {
         out.extend(way_to_t1(d));
     }

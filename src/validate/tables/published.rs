@@ -1,8 +1,9 @@
 //! `e2e_published.csv`: throughputs and times that vendors and users publish, by engine.
 //!
-//! Maximum throughput is the steady state of as many requests as the KV pool holds; a static batch has its prefill and
-//! then its steps; batch 1 is a step; a first token is a prefill. Rows with an arrival rate need arrivals. Lengths that a
-//! row leaves out are taken as a prompt of 128 and an output of 128 tokens: they hardly matter at batch 1.
+//! Maximum throughput is a run of the vendor's number of requests, all there at once, with as many running as the KV pool
+//! holds at a memory fraction of 0.95; a static batch is one wave; batch 1 is a step; a first token is a prefill. Rows with
+//! an arrival rate need arrivals. Lengths that a row leaves out are taken as a prompt of 128 and an output of 128 tokens:
+//! they hardly matter at batch 1.
 
 use super::super::machine::Setup;
 use super::super::names::short;
@@ -37,6 +38,19 @@ pub(super) const KIND: Kind = Kind {
 
 /// Requests that TensorRT-LLM runs at once at most, by default.
 const MOST_RUNNING: u32 = 2048;
+
+/// Memory fraction of such runs.
+const FRACTION: f64 = 0.95;
+
+/// Requests of a run of maximum throughput, by prompt and output (recipe of the vendor's tables).
+fn requests(load: Load) -> u32 {
+    match (load.prompt, load.output) {
+        (128, 128) => 30_000,
+        (128 | 500 | 1000 | 2048, 128 | 1000 | 2000) | (128, 2048) => 3000,
+        (20_000, _) => 1000,
+        _ => 1500,
+    }
+}
 
 /// Length that a row does not state \[tokens\].
 const USUAL: u32 = 128;
@@ -121,7 +135,7 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
         gpus,
         weights,
         kv,
-        memory_fraction: 0.95,
+        memory_fraction: FRACTION,
     };
     Ok(Ok(Law::new(family, move |m| {
         let prepared = Prepared::new(&m.deploy(&setup));
@@ -144,11 +158,14 @@ fn figure(prepared: &Prepared, asked: Asked, load: Load) -> f64 {
     let middle = f64::from(load.prompt) + 0.5 * f64::from(load.output);
     let first = || prepared.prefill(&[(0, load.prompt)]);
     match asked {
-        Asked::Throughput => steady::steady(prepared, load).map_or(f64::NAN, |s| s.throughput),
+        Asked::Throughput => {
+            let count = requests(load);
+            let seconds = steady::makespan(prepared, load, count).unwrap_or(f64::NAN);
+            f64::from(count) * f64::from(load.output) / seconds
+        }
         Asked::Batch => {
-            let m = f64::from(load.offered);
-            let output = f64::from(load.output);
-            m * output / (m * first() + output * steady::step(prepared, load.offered, middle))
+            let tokens = f64::from(load.offered) * f64::from(load.output);
+            tokens / steady::wave(prepared, load.offered, load)
         }
         Asked::Decode => 1.0 / steady::step(prepared, 1, middle),
         Asked::PrefillRate => f64::from(load.prompt) / first(),
