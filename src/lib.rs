@@ -66,35 +66,38 @@ pub mod service;
 // 16: the HBM and DDR ledger.
 pub mod memory;
 
-// 17: the step and the batch.
+// 17: a real model's forward pass, with its attention.
+pub mod forward;
+
+// 18: the step and the batch.
 pub mod engine;
 
-// 18: Outcome = JSON.
+// 19: Outcome = JSON.
 pub mod metrics;
 
-// 19: one question, resolved.
+// 20: one question, resolved.
 pub mod scenario;
 
-// 20: the answer against its alternatives.
+// 21: the answer against its alternatives.
 pub mod plan;
 
-// 21: many questions at once.
+// 22: many questions at once.
 pub mod sweep;
 
-// 22: predicted against measured.
+// 23: predicted against measured.
 pub mod validate;
 
-// 23: the published figures beside ours.
+// 24: the published figures beside ours.
 pub mod reproduce;
 
-// 24: parameters of the laws from measurements.
+// 25: parameters of the laws from measurements.
 pub mod fit;
 
-// 25: a plan beside an engine's own log.
+// 26: a plan beside an engine's own log.
 pub mod compare;
 
-// 26: table, csv, markdown, plots.
+// 27: table, csv, markdown, plots.
 pub mod report;
 
-// 27: one file a verb.
+// 28: one file a verb.
 pub mod cli;

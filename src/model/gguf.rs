@@ -6,13 +6,14 @@
 //! read, bounded in every count and length; its tensors must lie inside the file.
 //! Ignored: the exceptions for 8 experts and for 70B's V (`Q5_K`; 0.1 % of the bytes).
 
-use std::fs::File;
-use std::io::{BufReader, Read};
 use std::path::Path;
+
+pub mod header;
 
 use super::weights::WeightBytes;
 use super::{Matrix, MatrixKind};
 use crate::error::{Error, Result};
+use header::{Contents, Tensor};
 
 /// A block type: bytes per block of so many elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +160,7 @@ impl Mixture {
 }
 
 /// Element and byte counts per block of the tensor types, by their number in the file.
-fn tensor_type(number: u32) -> Option<Block> {
+pub(crate) fn tensor_type(number: u32) -> Option<Block> {
     Some(match number {
         0 | 26 => F32,
         1 | 25 | 30 => F16,
@@ -207,41 +208,8 @@ impl GgufFile {
     /// # Errors
     /// Usage: it cannot be opened, or is one shard of several. Data: not GGUF, damaged, or cut off.
     pub fn read(path: &Path) -> Result<Self> {
-        let shown = path.display().to_string();
-        if let Some(shard) = shard_of(&shown) {
-            return Err(Error::usage(format!("{shown} is {shard} of a split file"))
-                .help("join the shards with `llama-gguf-split --merge` and give the result"));
-        }
-        if path.exists() && !path.is_file() {
-            return Err(Error::usage(format!("{shown} is not a file")));
-        }
-        let file = File::open(path)
-            .map_err(|e| Error::usage(format!("{shown}: cannot be opened: {e}")))?;
-        let length = file
-            .metadata()
-            .map_err(|e| Error::usage(format!("{shown}: cannot be read: {e}")))?
-            .len();
-        let mut header = Header {
-            from: BufReader::new(file).take(HEADER_LIMIT),
-            alignment: 32,
-        };
-        let tensors = header
-            .tensors()
-            .map_err(|e| Error::data(format!("{shown}: {e}")))?;
-        let start =
-            (HEADER_LIMIT - header.from.limit()).next_multiple_of(u64::from(header.alignment));
-        let end = tensors
-            .iter()
-            .map(|t| start.saturating_add(t.offset).saturating_add(t.bytes))
-            .max()
-            .unwrap_or(start);
-        if end > length {
-            return Err(Error::data(format!(
-                "{shown}: cut off: its tensors end at byte {end}, the file at {length}"
-            ))
-            .help("download it again"));
-        }
-        Self::sum(shown, &tensors).checked()
+        let contents = Contents::read(path, false)?;
+        Self::sum(path.display().to_string(), &contents.tensors).checked()
     }
 
     fn sum(path: String, tensors: &[Tensor]) -> Self {
@@ -285,156 +253,5 @@ impl GgufFile {
         } else {
             self.bytes.head
         }
-    }
-}
-
-/// `shard 1 of 3` for a name ending in `-00001-of-00003.gguf`.
-fn shard_of(path: &str) -> Option<String> {
-    let stem = path.to_ascii_lowercase();
-    let stem = stem.strip_suffix(".gguf")?;
-    let (rest, of) = stem.rsplit_once("-of-")?;
-    let (_, number) = rest.rsplit_once('-')?;
-    let (of, number): (u32, u32) = (of.parse().ok()?, number.parse().ok()?);
-    (of > 1).then(|| format!("shard {number} of {of}"))
-}
-
-/// Most header bytes that are read (tokenizers take a few MB).
-const HEADER_LIMIT: u64 = 256 << 20;
-/// Most metadata entries or tensors.
-const COUNT_LIMIT: u64 = 1 << 20;
-
-struct Tensor {
-    name: String,
-    elements: u64,
-    bytes: u64,
-    offset: u64,
-}
-
-/// A reader of the header's little-endian fields; errors are sentences without the path.
-struct Header<R> {
-    from: R,
-    /// Data starts at a multiple of this.
-    alignment: u32,
-}
-
-impl<R: Read> Header<R> {
-    fn take<const N: usize>(&mut self) -> std::result::Result<[u8; N], String> {
-        let mut buffer = [0; N];
-        self.from
-            .read_exact(&mut buffer)
-            .map_err(|_| "the header is cut off".to_string())?;
-        Ok(buffer)
-    }
-
-    fn u32(&mut self) -> std::result::Result<u32, String> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> std::result::Result<u64, String> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn count(&mut self, what: &str) -> std::result::Result<u64, String> {
-        let n = self.u64()?;
-        if n > COUNT_LIMIT {
-            Err(format!("the header claims {n} {what}"))
-        } else {
-            Ok(n)
-        }
-    }
-
-    fn skip(&mut self, bytes: u64) -> std::result::Result<(), String> {
-        let done = std::io::copy(&mut self.from.by_ref().take(bytes), &mut std::io::sink());
-        match done {
-            Ok(n) if n == bytes => Ok(()),
-            _ => Err("the header is cut off".into()),
-        }
-    }
-
-    /// A name, at most 64 KiB.
-    fn text(&mut self) -> std::result::Result<String, String> {
-        let length = self.u64()?;
-        if length > 1 << 16 {
-            return Err(format!("the header claims a name of {length} bytes"));
-        }
-        let mut bytes = Vec::new();
-        let read = self.from.by_ref().take(length).read_to_end(&mut bytes);
-        match read {
-            Ok(n) if n as u64 == length => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            _ => Err("the header is cut off".into()),
-        }
-    }
-
-    /// Skips a metadata value; arrays hold no arrays.
-    fn value(&mut self, kind: u32, nested: bool) -> std::result::Result<(), String> {
-        match kind {
-            0 | 1 | 7 => self.skip(1),
-            2 | 3 => self.skip(2),
-            4..=6 => self.skip(4),
-            10..=12 => self.skip(8),
-            8 => {
-                let length = self.u64()?;
-                self.skip(length)
-            }
-            9 if !nested => {
-                let (kind, n) = (self.u32()?, self.u64()?);
-                if n > HEADER_LIMIT {
-                    return Err(format!("the header claims an array of {n} values"));
-                }
-                (0..n).try_for_each(|_| self.value(kind, true))
-            }
-            other => Err(format!("metadata of unknown type {other}")),
-        }
-    }
-
-    fn tensors(&mut self) -> std::result::Result<Vec<Tensor>, String> {
-        if &self.take::<4>()? != b"GGUF" {
-            return Err("not a GGUF file (its first four bytes differ)".into());
-        }
-        let version = self.u32()?;
-        if !(2..=3).contains(&version) {
-            return Err(format!(
-                "GGUF version {version} is not supported: 2 and 3 are"
-            ));
-        }
-        let (tensors, entries) = (self.count("tensors")?, self.count("metadata entries")?);
-        for _ in 0..entries {
-            let (key, kind) = (self.text()?, self.u32()?);
-            if key == "general.alignment" && kind == 4 {
-                self.alignment = self.u32()?.clamp(1, 1 << 20);
-            } else {
-                self.value(kind, false)?;
-            }
-        }
-        (0..tensors).map(|_| self.tensor()).collect()
-    }
-
-    fn tensor(&mut self) -> std::result::Result<Tensor, String> {
-        let name = self.text()?;
-        let dimensions = self.u32()?;
-        if dimensions > 8 {
-            return Err(format!("tensor `{name}` claims {dimensions} dimensions"));
-        }
-        let shape = (0..dimensions)
-            .map(|_| self.u64())
-            .collect::<std::result::Result<Vec<_>, String>>()?;
-        let elements = shape
-            .iter()
-            .try_fold(1u64, |a, b| a.checked_mul(*b))
-            .ok_or_else(|| format!("tensor `{name}` claims an impossible shape"))?;
-        let number = self.u32()?;
-        let kind = tensor_type(number)
-            .ok_or_else(|| format!("tensor `{name}` is of unknown type {number}"))?;
-        let offset = self.u64()?;
-        let bytes = elements
-            .div_ceil(u64::from(kind.elements))
-            .checked_mul(u64::from(kind.bytes))
-            .ok_or_else(|| format!("tensor `{name}` claims an impossible shape"))?;
-        Ok(Tensor {
-            name,
-            elements,
-            bytes,
-            offset,
-        })
     }
 }
