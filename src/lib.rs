@@ -69,35 +69,38 @@ pub mod memory;
 // 17: a real model's forward pass, with its attention.
 pub mod forward;
 
-// 18: the step and the batch.
+// 18: traces of a real model.
+pub mod record;
+
+// 19: the step and the batch.
 pub mod engine;
 
-// 19: Outcome = JSON.
+// 20: Outcome = JSON.
 pub mod metrics;
 
-// 20: one question, resolved.
+// 21: one question, resolved.
 pub mod scenario;
 
-// 21: the answer against its alternatives.
+// 22: the answer against its alternatives.
 pub mod plan;
 
-// 22: many questions at once.
+// 23: many questions at once.
 pub mod sweep;
 
-// 23: predicted against measured.
+// 24: predicted against measured.
 pub mod validate;
 
-// 24: the published figures beside ours.
+// 25: the published figures beside ours.
 pub mod reproduce;
 
-// 25: parameters of the laws from measurements.
+// 26: parameters of the laws from measurements.
 pub mod fit;
 
-// 26: a plan beside an engine's own log.
+// 27: a plan beside an engine's own log.
 pub mod compare;
 
-// 27: table, csv, markdown, plots.
+// 28: table, csv, markdown, plots.
 pub mod report;
 
-// 28: one file a verb.
+// 29: one file a verb.
 pub mod cli;

@@ -19,6 +19,7 @@ pub mod out;
 pub mod plan;
 pub mod plot;
 pub mod progress;
+pub mod record;
 pub mod render;
 pub mod reproduce;
 pub mod rerun;
@@ -103,6 +104,8 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Draws tokens per request against tokens/s for one card.
     Plot(Box<plot::PlotArgs>),
+    /// Records a real model's attention: prompts in, traces (.kvt) out.
+    Record(Box<record::RecordArgs>),
     /// Imports, checks and prints recorded attention (.kvt).
     Trace { #[command(subcommand)] command: trace::TraceCommand },
     /// Prints a completion script for a shell.
@@ -183,6 +186,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Validate(args) => done(validate::run(args, out)),
         Command::Compare(args) => done(compare::run(args, out)),
         Command::Plot(args) => plot::run(args, out),
+        Command::Record(args) => done(record::run(args, out)),
         Command::Rerun(args) => rerun::run(args, out),
         Command::Trace { command } => {
             let _watch = progress::watch("working", command.bytes(), out.quiet());

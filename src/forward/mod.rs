@@ -15,6 +15,7 @@
 mod attention;
 mod cache;
 mod checkpoint;
+mod folder_text;
 mod gguf;
 mod load;
 mod matrix;
@@ -22,13 +23,18 @@ mod names;
 mod rope;
 mod rows;
 mod safetensors;
+mod sampler;
 mod shape;
 mod step;
+mod template;
+mod text;
 
 pub use cache::Cache;
 pub use checkpoint::{Checkpoint, Stored};
 pub use load::Model;
 pub use matrix::Matrix;
 pub use rows::{Detail, Rows};
+pub use sampler::{Drawn, Sampler, likeliest, log_probability};
 pub use shape::{Rope, Scaling, Shape};
 pub use step::{Item, Step};
+pub use text::Text;

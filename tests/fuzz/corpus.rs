@@ -30,6 +30,26 @@ pub(crate) const KVT: &[&str] = &[
     "synthetic_from",
     "extra",
 ];
+pub(crate) const GGUF: &[&str] = &[
+    "GGUF",
+    "llama",
+    "qwen2",
+    "llama.block_count",
+    "llama.attention.key_length",
+    "llama.rope.scaling.type",
+    "linear",
+    "rope_freqs.weight",
+    "blk.0.attn_q.weight",
+    "blk.1.ffn_down.weight",
+    "token_embd.weight",
+    "output.weight",
+    "tokenizer.ggml.tokens",
+    "tokenizer.chat_template",
+    "{% for i in range(1000) %}",
+    "{{ raise_exception('x') }}",
+    "gpt-2",
+    "smollm",
+];
 pub(crate) const NPY: &[&str] = &[
     "descr",
     "<f2",
@@ -194,6 +214,18 @@ pub(crate) const POLICY: &[&str] = &[
 pub(crate) const PATTERN: &[&str] = &[
     "*", "?", "[", "]", "!", "a-z", ".kvt", "smol", "[!]", "[]]", "\u{e9}",
 ];
+
+/// Small models of both families, with and without a tokenizer.
+pub(crate) fn models() -> Vec<Vec<u8>> {
+    use crate::forward_make::{Tiny, gguf_with, tokenizer};
+    let llama = Tiny::new("llama", false, 1);
+    let qwen = Tiny::new("qwen2", true, 2);
+    vec![
+        gguf_with(&llama, tokenizer()),
+        gguf_with(&qwen, tokenizer()),
+        qwen.gguf(),
+    ]
+}
 
 /// Traces with and without further sections, and one that is cut.
 pub(crate) fn traces() -> Vec<Vec<u8>> {

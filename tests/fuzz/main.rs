@@ -12,6 +12,9 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod corpus;
+#[allow(dead_code)] // shared with the integration tests
+#[path = "../it/forward_make.rs"]
+mod forward_make;
 mod mutate;
 mod runner;
 mod targets;

@@ -4,6 +4,7 @@ use crate::corpus;
 use kvplan::compare::compare;
 use kvplan::compare::log::{self, Software, Start};
 use kvplan::error::Error;
+use kvplan::forward::{Cache, Checkpoint, Detail, Item, Model, Text};
 use kvplan::plan::Plan;
 use kvplan::policy::{self, four_tier::Hbm};
 use kvplan::scenario::settings::{Origin, Source};
@@ -47,6 +48,7 @@ pub(crate) fn all() -> Vec<Target> {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let dir = Arc::new(dir.unwrap());
     let inside = Arc::clone(&dir);
+    let models = Arc::clone(&dir);
     let importer = |ending: &'static str, corpus: Vec<Vec<u8>>, words| {
         let dir = Arc::clone(&dir);
         Target {
@@ -80,6 +82,14 @@ pub(crate) fn all() -> Vec<Target> {
         },
         importer("safetensors", corpus::tensors(), corpus::TENSORS),
         importer("json", corpus::pairs(), corpus::JSON),
+        Target {
+            name: "gguf",
+            corpus: corpus::models(),
+            words: corpus::GGUF,
+            repair: None,
+            run: Box::new(move |input| model(models.path(), input)),
+            smoke: 1500,
+        },
         plain("toml", corpus::scenarios(), corpus::TOML, scenario, 1500),
         Target {
             name: "log",
@@ -191,6 +201,36 @@ fn read(input: &[u8]) -> Outcome {
             Outcome::Accepted(format!("{rows} rows, partial {}", reader.is_partial()))
         }
         Err(e) => refused(&e),
+    }
+}
+
+/// A model is refused, or runs; so do its tokenizer and template.
+fn model(dir: &Path, input: &[u8]) -> Outcome {
+    let path = dir.join("model.gguf");
+    std::fs::write(&path, input).unwrap();
+    let checkpoint = match Checkpoint::open(&path) {
+        Ok(checkpoint) => checkpoint,
+        Err(e) => return refused(&e),
+    };
+    let chat = Text::open(&checkpoint).and_then(|text| text.chat("the end"));
+    let item = Item {
+        sequence: 0,
+        token: 0,
+        logits: true,
+    };
+    let ran = Model::load(&checkpoint).and_then(|model| {
+        let mut caches = [Cache::new(model.shape(), 1)];
+        model.step(&mut caches, &[item, item], Detail::Heads)
+    });
+    let told = |e: &Error| match refused(e) {
+        Outcome::Accepted(text) | Outcome::Refused(text) => text,
+    };
+    match (ran, chat) {
+        (Ok(step), chat) => {
+            assert_eq!(step.logits.len(), 2 * checkpoint.shape.vocab);
+            Outcome::Accepted(chat.map_or_else(|e| told(&e), |ids| format!("{} tokens", ids.len())))
+        }
+        (Err(e), _) => refused(&e),
     }
 }
 

@@ -71,6 +71,11 @@ impl Tiny {
 
     /// The model as a GGUF file of binary32.
     pub(crate) fn gguf(&self) -> Vec<u8> {
+        gguf_with(self, Vec::new())
+    }
+
+    /// Metadata of its shape.
+    fn keys(&self) -> Vec<(String, Key)> {
         let a = self.architecture;
         let mut keys: Vec<(String, Key)> = vec![
             ("general.architecture".into(), Key::Text(a.into())),
@@ -95,7 +100,7 @@ impl Tiny {
             Key::Float(EPSILON),
         ));
         keys.push((format!("{a}.rope.freq_base"), Key::Float(BASE)));
-        gguf(&keys, &self.weights)
+        keys
     }
 
     /// The same model as a folder: queries and keys of `llama` in the order of half-split rotation.
@@ -120,6 +125,13 @@ impl Tiny {
         }
         std::fs::write(dir.join("model.safetensors"), safetensors(&tensors)).unwrap();
     }
+}
+
+/// A model's GGUF file with further metadata.
+pub(crate) fn gguf_with(tiny: &Tiny, more: Vec<(String, Key)>) -> Vec<u8> {
+    let mut keys = tiny.keys();
+    keys.extend(more);
+    gguf(&keys, &tiny.weights)
 }
 
 /// Rows of a head from neighbours in pairs to pairs half a head apart: row `i` of the new order is row `2i` of the old
@@ -180,6 +192,7 @@ pub(crate) enum Key {
     Text(String),
     Count(u32),
     Float(f32),
+    Texts(Vec<String>),
 }
 
 fn text(out: &mut Vec<u8>, s: &str) {
@@ -200,6 +213,13 @@ pub(crate) fn gguf(keys: &[(String, Key)], weights: &Weights) -> Vec<u8> {
                 text(&mut f, t);
             }
             Key::Count(n) => f.extend([4u32.to_le_bytes(), n.to_le_bytes()].concat()),
+            Key::Texts(texts) => {
+                f.extend([9u32.to_le_bytes(), 8u32.to_le_bytes()].concat());
+                f.extend((texts.len() as u64).to_le_bytes());
+                for t in texts {
+                    text(&mut f, t);
+                }
+            }
             Key::Float(x) => f.extend([6u32.to_le_bytes(), x.to_le_bytes()].concat()),
         }
     }
@@ -343,4 +363,28 @@ fn rotate(head: &mut [f64], position: usize, neighbours: bool) {
         head[a] = u * angle.cos() - v * angle.sin();
         head[b] = u * angle.sin() + v * angle.cos();
     }
+}
+
+/// Metadata of a byte-level tokenizer of [`VOCAB`] tokens: letters, two merges, and a chat template.
+pub(crate) fn tokenizer() -> Vec<(String, Key)> {
+    let key = |k: &str, v: Key| (format!("tokenizer.{k}"), v);
+    let letters = "abcdefghijklmnopqrstuvwxyz.,:!?0123456"
+        .chars()
+        .map(String::from);
+    let tokens: Vec<String> = letters.chain(["th".into(), "the".into()]).collect();
+    assert_eq!(tokens.len(), VOCAB);
+    vec![
+        key("ggml.model", Key::Text("gpt2".into())),
+        key("ggml.pre", Key::Text("qwen2".into())),
+        key("ggml.tokens", Key::Texts(tokens)),
+        key("ggml.merges", Key::Texts(vec!["t h".into(), "th e".into()])),
+        key("ggml.eos_token_id", Key::Count(29)),
+        key(
+            "chat_template",
+            Key::Text(
+                "{% for m in messages %}{{ m['role'] }}:{{ m.content.strip() }}{% endfor %}!"
+                    .into(),
+            ),
+        ),
+    ]
 }

@@ -1,0 +1,198 @@
+//! One text while it is recorded.
+
+use super::{Done, End, Settings, Task};
+use crate::error::{Error, Result};
+use crate::forward::{Cache, Detail, Drawn, Item, Model, Rows, likeliest, log_probability};
+use crate::trace::{Header, TraceWriter, half};
+
+/// Tokens of a prompt or a given text that run together: enough to read weights rarely, few enough for the caches.
+const CHUNK: usize = 64;
+
+/// A text being recorded.
+pub(super) struct Running {
+    task: Task,
+    writer: TraceWriter,
+    layers: bool,
+    /// Logits of what follows.
+    logits: Vec<f32>,
+    /// Token of the row that comes next.
+    next: Drawn,
+    tokens: Vec<u32>,
+}
+
+/// Attention that a step must hand out.
+pub(super) fn detail(settings: &Settings) -> Detail {
+    if settings.layers {
+        Detail::Layers
+    } else {
+        Detail::Mean
+    }
+}
+
+fn items(tokens: &[u32]) -> Vec<Item> {
+    let item = |t: &u32| Item {
+        sequence: 0,
+        token: *t,
+        logits: true,
+    };
+    tokens.iter().map(item).collect()
+}
+
+impl Running {
+    /// Runs the prompt and the given tokens.
+    pub(super) fn begin(
+        model: &Model,
+        header: &Header,
+        settings: &Settings,
+        task: Task,
+        cache: &mut [Cache; 1],
+        tell: &mut dyn FnMut(u64),
+    ) -> Result<Self> {
+        let (logits, sums) = prompt(model, &task.prompt, cache, tell)?;
+        let writer = TraceWriter::create(&task.path, full_header(header, settings, &task, sums)?)?;
+        let mut text = Self {
+            writer,
+            layers: settings.layers,
+            logits,
+            next: Drawn {
+                token: 0,
+                logp: 0.0,
+            },
+            tokens: Vec::new(),
+            task,
+        };
+        for chunk in text.task.given.clone().chunks(CHUNK) {
+            let step = model.step(cache, &items(chunk), detail(settings))?;
+            let logits = step.logits.chunks_exact(model.shape().vocab);
+            for ((token, rows), logits) in chunk.iter().zip(&step.rows).zip(logits) {
+                text.take(*token)?;
+                text.push(rows, logits)?;
+            }
+            tell(chunk.len() as u64);
+        }
+        Ok(text)
+    }
+
+    /// The given token is the next one.
+    fn take(&mut self, token: u32) -> Result<()> {
+        let best = likeliest(&self.logits)?;
+        self.next = Drawn {
+            token,
+            logp: log_probability(&self.logits, best, token),
+        };
+        Ok(())
+    }
+
+    /// Draws the next token, or says why there is none.
+    pub(super) fn draw(
+        &mut self,
+        settings: &Settings,
+        is_end: &dyn Fn(u32) -> bool,
+    ) -> Result<Option<End>> {
+        if self.task.scored {
+            return Ok(Some(End::Given));
+        }
+        let step = self.writer.rows();
+        if step >= settings.max_new {
+            return Ok(Some(End::Limit));
+        }
+        self.next = settings
+            .sampler
+            .draw(&self.logits, self.task.number, step)?;
+        Ok(is_end(self.next.token).then_some(End::Model))
+    }
+
+    /// The token that was drawn last.
+    pub(super) fn drawn(&self) -> u32 {
+        self.next.token
+    }
+
+    /// Writes the row of the token drawn last, and keeps the logits of what follows.
+    #[allow(clippy::cast_possible_truncation)] // as the format stores it
+    pub(super) fn push(&mut self, rows: &Rows, logits: &[f32]) -> Result<()> {
+        let halves =
+            |w: &[f32]| -> Vec<u16> { w.iter().map(|w| half::from_f64(f64::from(*w))).collect() };
+        self.writer.push_row(&halves(&rows.mean()))?;
+        if self.layers {
+            self.writer.push_layers(&halves(rows.weights()))?;
+        }
+        self.writer
+            .push_token(self.next.token, self.next.logp as f32)?;
+        self.tokens.push(self.next.token);
+        self.logits.clear();
+        self.logits.extend_from_slice(logits);
+        Ok(())
+    }
+
+    /// Gives the trace its name, and removes what earlier runs left of it.
+    pub(super) fn finish(self, end: End) -> Result<Done> {
+        let done = Done {
+            path: self.task.path.clone(),
+            prompt: count(self.task.prompt.len())?,
+            rows: self.writer.rows(),
+            end,
+            tokens: self.tokens,
+        };
+        self.writer.finish()?;
+        for part in super::resume::parts(&done.path) {
+            std::fs::remove_file(part).ok(); // a part that stays does no harm
+        }
+        Ok(done)
+    }
+}
+
+fn count(n: usize) -> Result<u32> {
+    u32::try_from(n).map_err(|_| Error::usage("a text has more than 2^32 tokens"))
+}
+
+/// Runs a prompt: logits of what follows it, and the attention each of its positions received.
+fn prompt(
+    model: &Model,
+    tokens: &[u32],
+    cache: &mut [Cache; 1],
+    tell: &mut dyn FnMut(u64),
+) -> Result<(Vec<f32>, Vec<f32>)> {
+    let (mut logits, mut sums) = (Vec::new(), vec![0f64; tokens.len()]);
+    for chunk in tokens.chunks(CHUNK) {
+        let mut items = items(chunk);
+        let last = items.len() - 1;
+        items[..last].iter_mut().for_each(|i| i.logits = false);
+        let step = model.step(cache, &items, Detail::Mean)?;
+        for rows in &step.rows {
+            for (sum, w) in sums.iter_mut().zip(rows.weights()) {
+                *sum += f64::from(*w);
+            }
+        }
+        logits = step.logits;
+        tell(chunk.len() as u64);
+    }
+    if logits.is_empty() {
+        return Err(Error::usage("a prompt has no token").help("give it some text"));
+    }
+    #[allow(clippy::cast_possible_truncation)] // as the header stores them
+    Ok((logits, sums.into_iter().map(|s| s as f32).collect()))
+}
+
+/// The header of one text.
+fn full_header(model: &Header, settings: &Settings, task: &Task, sums: Vec<f32>) -> Result<Header> {
+    let given = count(task.given.len())?;
+    let mut header = model.clone();
+    header.prompt_length = count(task.prompt.len())?;
+    header.prompt_ids = Some(task.prompt.clone());
+    header.prompt_column_sums = Some(sums);
+    if settings.layers {
+        header = header.with_layers(model.layers.unwrap_or(0));
+    }
+    header = header.with_tokens();
+    if task.scored {
+        header.forced = (0..given).collect();
+        header.planned_rows = Some(given);
+    } else {
+        header.sampler = Some(crate::trace::Sampler {
+            temperature: Some(settings.sampler.temperature),
+            top_p: Some(settings.sampler.top_p),
+            seed: Some(settings.sampler.seed),
+        });
+    }
+    Ok(header)
+}
