@@ -23,7 +23,7 @@ const EDGES: [u64; 14] = [
 ];
 
 /// Longest input that is made [bytes].
-const LONGEST: usize = 1 << 16;
+const LONGEST: usize = 1 << 18;
 
 pub(crate) struct Mutator {
     rng: ChaCha8Rng,
