@@ -41,7 +41,8 @@ fn attention() -> String {
                 let off = 0.96 + 0.08 * scatter(n);
                 let slow = if n % 10 == 7 { 3.0 } else { 1.0 };
                 let us = (floor + bytes / rate) * off * slow;
-                text += &format!("l4,32/{heads}/128,1,bf16,vllm,{batch},{context},{us}\n");
+                let row = format!("l4,32/{heads}/128,1,bf16,vllm,{batch},{context},{us}\n");
+                text.push_str(&row);
                 n += 1;
             }
         }
@@ -102,11 +103,10 @@ fn a_law_is_found_again_beneath_noise_and_outliers() {
 fn what_cannot_be_fitted_is_said() {
     let empty = tempfile::tempdir().unwrap();
     assert_eq!(fit(empty.path()).unwrap_err().cause, Cause::Usage);
-    let few: String = attention()
-        .lines()
-        .take(12)
-        .map(|l| format!("{l}\n"))
-        .collect();
+    let few = attention().lines().take(12).collect::<Vec<_>>().join(
+        "
+",
+    );
     let e = fit(folder("x_decode_attn.csv", &few).path()).unwrap_err();
     assert_eq!(e.cause, Cause::Usage);
     assert!(e.message.contains("20 rows"), "{}", e.message);
@@ -127,7 +127,8 @@ fn a_kernel_for_single_rows_is_noticed() {
                 let own = if m > 1.5 { 1.0 } else { slow };
                 let us =
                     own * (5.0 + bytes / (0.75 * 300e3)) * (0.98 + 0.04 * scatter(usize::from(i)));
-                text += &format!("l4,llama-3.1-8b,1,fp8,qkv,{m},{n},4096,{us},x\n");
+                let row = format!("l4,llama-3.1-8b,1,fp8,qkv,{m},{n},4096,{us},x\n");
+                text.push_str(&row);
             }
         }
         text

@@ -303,6 +303,7 @@ fn alone(prefill: Prefill) -> Prepared {
     let mut deployment = h100(1).deployment;
     let runtime = Arc::make_mut(&mut deployment.runtime);
     (runtime.front, runtime.prefill) = (None, prefill);
+    runtime.served.value = 1.0;
     Prepared::new(&deployment)
 }
 
