@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::deploy::{Compact, Deployment, Fidelity, Layout, Overlap, ScoreCost, T1Mode, WriteBack};
 use crate::hardware::kernels::Off;
-use crate::hardware::{CpuParts, Duration, Hardware, Kernels, Quantity, Runtime, Value};
+use crate::hardware::{CpuParts, Duration, Hardware, Kernels, Quantity, Runtime, Source, Value};
 use crate::model::{KvFormat, Model, WeightFormat};
 use crate::units::Bytes;
 
@@ -99,7 +99,7 @@ impl Family {
     pub fn new(base: Machine) -> Self {
         let knobs = KNOBS.iter().chain(super::software::KNOBS);
         let mut variants: Vec<[Machine; 2]> = knobs.filter_map(|knob| ends(&base, *knob)).collect();
-        variants.extend(OPERATIONS.map(|name| spread(&base, name)));
+        variants.extend(spreads(&base));
         Self { base, variants }
     }
 
@@ -152,19 +152,43 @@ const OPERATIONS: [&str; 18] = [
     "shared_down",
 ];
 
-/// The machine with an operation's law at either end of its spread.
-fn spread(base: &Machine, name: &'static str) -> [Machine; 2] {
+/// The machine with each operation's law at either end of its spread. Laws that were measured err apart, operation by
+/// operation; those taken from other cards err together, because it is the card that they miss.
+fn spreads(base: &Machine) -> Vec<[Machine; 2]> {
+    let law = &base.hardware.gpu.kernels.linear.share;
+    if law.source == Source::Measured {
+        let alone = |name| at_ends(base, move |k, end| set(k, end, Some(name)));
+        return OPERATIONS.map(alone).into();
+    }
+    vec![
+        at_ends(base, |k, end| {
+            let off = Off { end, only: None };
+            (k.attention.off, k.attention_8bit.off) = (off, off);
+            k.attention_of.values_mut().for_each(|law| law.off = off);
+        }),
+        at_ends(base, |k, end| {
+            let off = Off { end, only: None };
+            (k.linear.off, k.linear_8bit.off, k.linear_4bit.off) = (off, off, off);
+        }),
+        at_ends(base, |k, end| k.prefill.off = Off { end, only: None }),
+    ]
+}
+
+/// Evaluates every law at an end of its spread, for one operation.
+fn set(k: &mut Kernels, end: Option<usize>, only: Option<&'static str>) {
+    let off = Off { end, only };
+    (k.attention.off, k.attention_8bit.off) = (off, off);
+    k.attention_of.values_mut().for_each(|law| law.off = off);
+    (k.linear.off, k.linear_8bit.off, k.linear_4bit.off) = (off, off, off);
+    k.prefill.off = off;
+}
+
+/// The machine at either end.
+fn at_ends(base: &Machine, put: impl Fn(&mut Kernels, Option<usize>)) -> [Machine; 2] {
     [0, 1].map(|end| {
         let mut machine = base.clone();
-        let off = Off {
-            end: Some(end),
-            only: Some(name),
-        };
         let k = &mut Arc::make_mut(&mut machine.hardware).gpu.kernels;
-        (k.attention.off, k.attention_8bit.off) = (off, off);
-        k.attention_of.values_mut().for_each(|law| law.off = off);
-        (k.linear.off, k.linear_8bit.off, k.linear_4bit.off) = (off, off, off);
-        k.prefill.off = off;
+        put(k, Some(end));
         machine
     })
 }
