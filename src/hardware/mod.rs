@@ -150,9 +150,12 @@ impl Link {
                 let reference = "nvbandwidth on GH200: 342 GB/s by a kernel, 346 by the copy engine; no attention kernel was measured";
                 Value::new(0.99, 0.8, 1.0, Source::Assumed, reference)
             } else {
-                let reference = "zero-copy over PCIe: nvbandwidth's kernel reads 35.2 of 55 GB/s on an H100 and 25.1 of 26 on an \
-                    A100 (16.5 from 20 GiB); a gather kernel 48 to 50 of 55; no attention kernel was measured";
-                Value::new(0.64, 0.5, 0.95, Source::Assumed, reference)
+                let reference = "zero-copy over PCIe: a kernel's reads in flight carry some 35 GB/s (nvbandwidth: 35.2 of 55 on an \
+                    H100, but 25.1 of 26 on an A100 and 25.3 on an A10); a gather kernel 48 to 50 of 55; no attention kernel was \
+                    measured";
+                let most = |rate: f64| (rate / self.h2d.get()).min(0.97);
+                let (low, high) = (most(27.5e9), most(52e9));
+                Value::new(most(35.2e9), low, high, Source::Assumed, reference)
             }
         })
     }
