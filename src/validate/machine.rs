@@ -234,6 +234,14 @@ const KNOBS: &[Knob] = &[
     |h, _, e| h.link.call.put(e),
     |h, _, e| h.link.descriptor.put(e),
     |h, _, e| {
+        let value = h.link.batched_piece();
+        h.link.batched_piece.insert(value).put(e)
+    },
+    |h, _, e| {
+        let value = h.link.remote();
+        h.link.remote.insert(value).put(e)
+    },
+    |h, _, e| {
         let value = h.link.gather_piece();
         h.link.gather_piece.insert(value).put(e)
     },

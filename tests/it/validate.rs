@@ -505,6 +505,7 @@ fn a_copy_costs_by_who_issues_it() {
         direction: Direction::Up,
         duplex: false,
         pinned: true,
+        remote: false,
         pieces: 1000.0,
         bytes: 32_768_000.0,
     };
@@ -517,11 +518,30 @@ fn a_copy_costs_by_who_issues_it() {
         Method::Gather,
         Method::Whole,
     ];
+    let small = |method| Copies {
+        bytes: 8_192_000.0,
+        ..copies(method)
+    };
     assert!(
         order
             .windows(2)
-            .all(|m| rate(copies(m[0])) < rate(copies(m[1])))
+            .all(|m| rate(small(m[0])) < rate(small(m[1])))
     );
+    // Batched, a piece of 24 KiB costs 2.3 us + 24,576 / 55e9 s = 0.447: 8.9 GB/s; one of 28 KiB 0.14 + 0.521 us: 43.3.
+    let batched = |kib: f64| Copies {
+        bytes: kib * 1024.0 * 1e6,
+        pieces: 1e6,
+        ..copies(Method::Batched)
+    };
+    near(rate(batched(24.0)), 8.95, 0.01);
+    near(rate(batched(28.0)), 43.35, 0.01);
+    // Memory at another socket comes at 34 GB/s whatever the link.
+    let remote = Copies {
+        remote: true,
+        bytes: 1e12,
+        ..copies(Method::Whole)
+    };
+    near(rate(remote), 34.0, 0.01);
     // In series with 14 GB/s: 1 / (1/55 + 1/14) = 11.2 GB/s for a large copy.
     let pageable = Copies {
         pinned: false,
