@@ -34,8 +34,8 @@ pub struct Kernels {
     pub prefill: PrefillAttention,
 }
 
-/// Decode attention of one layer: `fixed + split * log2(1 + context / 128) + pair * sequences * KV heads + bytes / (share *
-/// peak)`.
+/// Decode attention of one layer: `fixed + split * doublings(1 + context / 128) + pair * sequences * KV heads + bytes /
+/// (share * peak)`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DecodeAttention {
