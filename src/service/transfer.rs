@@ -1,7 +1,7 @@
 //! Copies over the host link: `t = call + (n - 1) * piece + bytes / bandwidth`.
 //!
-//! A piece of a batched call costs a descriptor (2.3 us) below 28 KiB and a twentieth of it above: a cliff that vLLM's
-//! measurements show (METHODS 5.2). Host memory feeds every GPU's link: the rate of
+//! A piece of a batched call costs a descriptor (2.3 us) below 28 KiB and a fraction of it above: a cliff that vLLM's
+//! measurements show (METHODS 5.2) on NVIDIA; on an MI300X large pieces cost more. Host memory feeds every GPU's link: the rate of
 //! one link is at most its share of the DDR read bandwidth. Both directions at once run at the link's duplex share (the
 //! engine follows who meets whom), which was measured with host memory behind it. Ignored: host memory that feeds each
 //! direction but not both (two channels, or many GPUs). A write-back is a token a step against all of T1, so that this is
@@ -37,7 +37,7 @@ pub fn in_place_rate(hardware: &Hardware, gpus: f64) -> f64 {
 /// Seconds that a piece of `bytes` costs in a batched call, besides its bytes.
 pub fn piece(link: &Link, bytes: f64) -> f64 {
     if bytes >= Link::CLIFF {
-        link.batched_piece().get().min(link.descriptor.get())
+        link.batched_piece().get()
     } else {
         link.descriptor.get()
     }
