@@ -191,7 +191,7 @@ fn fill(hardware: &mut Hardware, measured: bool) -> Result<()> {
     let (all, spread) = fitted()?;
     let own = hardware.id.clone();
     let kept = all.iter().filter(|f| measured || f.id != own);
-    let kept: Vec<Fitted> = kept.cloned().collect();
+    let kept: Vec<&Fitted> = kept.collect();
     let (generation, memory) = (&hardware.generation, &hardware.memory_kind);
     let kernels = class::kernels(&hardware.id, generation, memory, &kept, spread);
     hardware.gpu.kernels = kernels.ok_or_else(|| Error::internal("no card has fitted laws"))?;

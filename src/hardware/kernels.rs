@@ -228,6 +228,24 @@ impl Kernels {
         }
     }
 
+    /// Every law of decode attention.
+    pub fn attentions_mut(&mut self) -> impl Iterator<Item = &mut DecodeAttention> {
+        let families = self.attention_of.values_mut();
+        [&mut self.attention, &mut self.attention_8bit]
+            .into_iter()
+            .chain(families)
+    }
+
+    /// Every law of linear layers.
+    pub fn linears_mut(&mut self) -> impl Iterator<Item = &mut Linear> {
+        [
+            &mut self.linear,
+            &mut self.linear_8bit,
+            &mut self.linear_4bit,
+        ]
+        .into_iter()
+    }
+
     /// The law of linear layers for weights of so many bits.
     pub fn linear_of(&self, bits: u32) -> &Linear {
         match bits {

@@ -157,39 +157,42 @@ const OPERATIONS: [&str; 18] = [
 fn spreads(base: &Machine) -> Vec<[Machine; 2]> {
     let law = &base.hardware.gpu.kernels.linear.share;
     if law.source == Source::Measured {
-        let alone = |name| at_ends(base, move |k, end| set(k, end, Some(name)));
-        return OPERATIONS.map(alone).into();
+        return OPERATIONS.map(|name| at_ends(base, Some(name), all)).into();
     }
-    vec![
-        at_ends(base, |k, end| {
-            let off = Off { end, only: None };
-            (k.attention.off, k.attention_8bit.off) = (off, off);
-            k.attention_of.values_mut().for_each(|law| law.off = off);
-        }),
-        at_ends(base, |k, end| {
-            let off = Off { end, only: None };
-            (k.linear.off, k.linear_8bit.off, k.linear_4bit.off) = (off, off, off);
-        }),
-        at_ends(base, |k, end| k.prefill.off = Off { end, only: None }),
-    ]
+    [attentions, linears, prefill]
+        .map(|laws| at_ends(base, None, laws))
+        .into()
 }
 
-/// Evaluates every law at an end of its spread, for one operation.
-fn set(k: &mut Kernels, end: Option<usize>, only: Option<&'static str>) {
-    let off = Off { end, only };
-    (k.attention.off, k.attention_8bit.off) = (off, off);
-    k.attention_of.values_mut().for_each(|law| law.off = off);
-    (k.linear.off, k.linear_8bit.off, k.linear_4bit.off) = (off, off, off);
+fn attentions(k: &mut Kernels, off: Off) {
+    k.attentions_mut().for_each(|law| law.off = off);
+}
+
+fn linears(k: &mut Kernels, off: Off) {
+    k.linears_mut().for_each(|law| law.off = off);
+}
+
+fn prefill(k: &mut Kernels, off: Off) {
     k.prefill.off = off;
 }
 
-/// The machine at either end.
-fn at_ends(base: &Machine, put: impl Fn(&mut Kernels, Option<usize>)) -> [Machine; 2] {
+fn all(k: &mut Kernels, off: Off) {
+    attentions(k, off);
+    linears(k, off);
+    prefill(k, off);
+}
+
+/// The machine with some laws at either end, for one operation or all.
+fn at_ends(
+    base: &Machine,
+    only: Option<&'static str>,
+    laws: fn(&mut Kernels, Off),
+) -> [Machine; 2] {
     [0, 1].map(|end| {
-        let mut machine = base.clone();
-        let k = &mut Arc::make_mut(&mut machine.hardware).gpu.kernels;
-        put(k, Some(end));
-        machine
+        let mut kernels = base.hardware.gpu.kernels.clone();
+        let end = Some(end);
+        laws(&mut kernels, Off { end, only });
+        base.with_kernels(kernels)
     })
 }
 
