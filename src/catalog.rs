@@ -12,12 +12,14 @@ mod table;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result, did_you_mean};
+use crate::hardware::class::{self, ClassSpread};
 use crate::hardware::expected::Expected;
-use crate::hardware::{Fitted, Hardware, Kernels, Runtime, class};
+use crate::hardware::{Fitted, Hardware, Kernels, Runtime};
 use crate::model::{self, Model};
 
 pub use lint::warnings as hardware_warnings;
@@ -186,16 +188,28 @@ fn fill(hardware: &mut Hardware, measured: bool) -> Result<()> {
     if hardware.gpu.kernels != Kernels::default() {
         return Ok(());
     }
+    let (all, spread) = fitted()?;
     let own = hardware.id.clone();
-    let all = KERNELS.iter().filter(|e| measured || e.id != own);
-    let all: Vec<Fitted> = all
-        .map(|e| parse(e.text, &format!("models/kernels/{}.toml", e.id)))
-        .collect::<Result<_>>()?;
-    let spread = parse(CLASS, "models/kernels/class.toml")?;
+    let kept = all.iter().filter(|f| measured || f.id != own);
+    let kept: Vec<&Fitted> = kept.collect();
     let (generation, memory) = (&hardware.generation, &hardware.memory_kind);
-    let kernels = class::kernels(&hardware.id, generation, memory, &all, &spread);
+    let kernels = class::kernels(&hardware.id, generation, memory, &kept, spread);
     hardware.gpu.kernels = kernels.ok_or_else(|| Error::internal("no card has fitted laws"))?;
     Ok(())
+}
+
+/// The embedded laws, parsed once.
+fn fitted() -> Result<&'static (Vec<Fitted>, ClassSpread)> {
+    static PARSED: OnceLock<(Vec<Fitted>, ClassSpread)> = OnceLock::new();
+    if let Some(parsed) = PARSED.get() {
+        return Ok(parsed);
+    }
+    let cards = KERNELS
+        .iter()
+        .map(|e| parse(e.text, &format!("models/kernels/{}.toml", e.id)));
+    let all: Vec<Fitted> = cards.collect::<Result<_>>()?;
+    let spread = parse(CLASS, "models/kernels/class.toml")?;
+    Ok(PARSED.get_or_init(|| (all, spread)))
 }
 
 /// How far predictions were off, by card.

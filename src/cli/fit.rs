@@ -43,8 +43,7 @@ pub fn run(args: &FitArgs, out: &mut Out) -> Result<()> {
     drop(watch);
     for (name, text) in &profiles.files {
         if let Some(folder) = &args.profiles {
-            let mut file = Out::new(false, true, false);
-            file.to_file(&folder.join(name))?;
+            let mut file = Out::beside(&folder.join(name))?;
             file.result(text)?;
             file.finish()?;
         }

@@ -48,6 +48,16 @@ impl Out {
         }
     }
 
+    /// To a file beside the result, quietly.
+    ///
+    /// # Errors
+    /// The file cannot be made (exit 2).
+    pub fn beside(target: &Path) -> Result<Self> {
+        let mut out = Self::new(false, true, false);
+        out.to_file(target)?;
+        Ok(out)
+    }
+
     /// To a file from now on; `-` stays on stdout.
     ///
     /// # Errors

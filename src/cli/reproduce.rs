@@ -39,8 +39,7 @@ pub fn run(args: &ReproduceArgs, out: &mut Out) -> Result<()> {
     args.result.open(out)?;
     let mut figure = None;
     if let Some(path) = &args.plot {
-        let mut file = Out::new(false, true, false);
-        file.to_file(path)?;
+        let file = Out::beside(path)?;
         figure = Some((file, plot::image(path)?));
     }
     let answer = crate::reproduce::reproduce()?;

@@ -68,8 +68,7 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
             ))
             .help("name another file with --export-decisions"));
         }
-        let mut file = Out::new(false, true, false);
-        file.to_file(path)?;
+        let mut file = Out::beside(path)?;
         let (decisions, meta) = crate::plan::decisions(&scenario)?;
         file.bytes(&npz::decisions(&decisions, &meta)?)?;
         file.finish()?;

@@ -49,10 +49,10 @@ pub fn run(args: &ValidateArgs, out: &mut Out) -> Result<()> {
         keep(&args.dir, file)?;
     }
     args.result.open(out)?;
-    let rows = args.rows.as_deref().map(beside).transpose()?;
+    let rows = args.rows.as_deref().map(Out::beside).transpose()?;
     let image = args.plot.as_deref().map(plot::image).transpose()?;
-    let figure = args.plot.as_deref().map(beside).transpose()?;
-    let quoted = args.expected.as_deref().map(beside).transpose()?;
+    let figure = args.plot.as_deref().map(Out::beside).transpose()?;
+    let quoted = args.expected.as_deref().map(Out::beside).transpose()?;
     let watch = progress::watch("predicting", 0, out.quiet());
     let run = validate(&args.dir, args.leave_out.is_some())?;
     if let Some(mut file) = quoted {
@@ -76,13 +76,6 @@ pub fn run(args: &ValidateArgs, out: &mut Out) -> Result<()> {
         Format::Csv => page::csv(&run.answer)?,
         Format::Md => md::render(&page::page(&run.answer)),
     })
-}
-
-/// A file of its own, made before the run.
-fn beside(path: &Path) -> Result<Out> {
-    let mut file = Out::new(false, true, false);
-    file.to_file(path)?;
-    Ok(file)
 }
 
 /// Refuses to write over a table that the run reads.

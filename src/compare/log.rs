@@ -10,6 +10,7 @@
 use std::io::{BufRead, ErrorKind};
 
 use crate::error::{Error, Result};
+use crate::units::GIB;
 
 /// Longest part of a line that is looked at \[bytes\].
 const LONGEST: usize = 1 << 16;
@@ -20,7 +21,6 @@ pub const MOST: u64 = 64 << 20;
 /// Largest size that a line may state \[GiB\].
 const LARGEST: f64 = 1e6;
 
-const GIB: f64 = (1u64 << 30) as f64;
 const MIB: f64 = (1u64 << 20) as f64;
 
 /// Tokens of a block where the log does not say.

@@ -1,6 +1,6 @@
 //! Rows of one law on one card, and that law's parameters as a vector.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::minimum::{self, Range};
@@ -244,10 +244,8 @@ impl Group {
 
     /// Where a parameter comes from.
     fn reference(&self, machine: &Machine) -> String {
-        let mut files: Vec<&str> = self.rows.iter().map(|r| r.file.as_str()).collect();
-        files.dedup();
-        files.sort_unstable();
-        files.dedup();
+        let files: BTreeSet<&str> = self.rows.iter().map(|r| r.file.as_str()).collect();
+        let files: Vec<&str> = files.into_iter().collect();
         let mut errors = self.errors(machine);
         let median = crate::stats::percentile(&mut errors, 0.5).unwrap_or(0.0);
         format!(

@@ -184,11 +184,8 @@ fn classes(
     };
     let mut pooled: [Vec<(usize, f64)>; 4] = Default::default();
     for group in groups {
-        let others: Vec<Fitted> = cards
-            .values()
-            .filter(|c| c.id != group.hardware)
-            .cloned()
-            .collect();
+        let others = cards.values().filter(|c| c.id != group.hardware);
+        let others: Vec<&Fitted> = others.collect();
         let h = &group.base.hardware;
         let kernels = class::kernels(&h.id, &h.generation, &h.memory_kind, &others, &none);
         let Some(kernels) = kernels else { continue };

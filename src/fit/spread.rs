@@ -55,17 +55,10 @@ fn marked(machine: &Machine) -> Machine {
         only: None,
     };
     let mut kernels: Kernels = machine.hardware.gpu.kernels.clone();
-    for law in [&mut kernels.attention, &mut kernels.attention_8bit]
-        .into_iter()
-        .chain(kernels.attention_of.values_mut())
-    {
+    for law in kernels.attentions_mut() {
         (law.spread, law.off) = (mark, off);
     }
-    for law in [
-        &mut kernels.linear,
-        &mut kernels.linear_8bit,
-        &mut kernels.linear_4bit,
-    ] {
+    for law in kernels.linears_mut() {
         (law.spread, law.off) = (mark, off);
     }
     (kernels.prefill.spread, kernels.prefill.off) = (mark, off);

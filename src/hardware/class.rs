@@ -69,11 +69,11 @@ pub fn kernels(
     id: &str,
     generation: &str,
     memory: &str,
-    all: &[Fitted],
+    all: &[&Fitted],
     spread: &ClassSpread,
 ) -> Option<Kernels> {
     let near = Near {
-        own: all.iter().find(|f| f.id == id),
+        own: all.iter().copied().find(|f| f.id == id),
         tiers: tiers(generation, memory, all),
     };
     let attention = near.law(|f| f.attention.as_ref(), spread)?;
@@ -207,14 +207,15 @@ fn related<Q: Quantity>(
 }
 
 /// Same generation, same kind of memory, all.
-fn tiers<'a>(generation: &str, memory: &str, all: &'a [Fitted]) -> [Vec<&'a Fitted>; 3] {
+fn tiers<'a>(generation: &str, memory: &str, all: &[&'a Fitted]) -> [Vec<&'a Fitted>; 3] {
     let hbm = |kind: &str| kind.starts_with("HBM");
+    let which = |keep: &dyn Fn(&Fitted) -> bool| -> Vec<&'a Fitted> {
+        all.iter().copied().filter(|f| keep(f)).collect()
+    };
     [
-        all.iter().filter(|f| f.generation == generation).collect(),
-        all.iter()
-            .filter(|f| hbm(&f.memory_kind) == hbm(memory))
-            .collect(),
-        all.iter().collect(),
+        which(&|f| f.generation == generation),
+        which(&|f| hbm(&f.memory_kind) == hbm(memory)),
+        all.to_vec(),
     ]
 }
 

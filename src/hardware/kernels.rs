@@ -34,8 +34,8 @@ pub struct Kernels {
     pub prefill: PrefillAttention,
 }
 
-/// Decode attention of one layer: `fixed + split * log2(1 + context / 128) + pair * sequences * KV heads + bytes / (share *
-/// peak)`.
+/// Decode attention of one layer: `fixed + split * doublings(1 + context / 128) + pair * sequences * KV heads + bytes /
+/// (share * peak)`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DecodeAttention {
@@ -226,6 +226,24 @@ impl Kernels {
                 off: Off::default(),
             },
         }
+    }
+
+    /// Every law of decode attention.
+    pub fn attentions_mut(&mut self) -> impl Iterator<Item = &mut DecodeAttention> {
+        let families = self.attention_of.values_mut();
+        [&mut self.attention, &mut self.attention_8bit]
+            .into_iter()
+            .chain(families)
+    }
+
+    /// Every law of linear layers.
+    pub fn linears_mut(&mut self) -> impl Iterator<Item = &mut Linear> {
+        [
+            &mut self.linear,
+            &mut self.linear_8bit,
+            &mut self.linear_4bit,
+        ]
+        .into_iter()
     }
 
     /// The law of linear layers for weights of so many bits.

@@ -100,6 +100,12 @@ pub struct Link {
     pub call: Value<Duration>,
     /// Each further descriptor (contiguous piece) of a copy.
     pub descriptor: Value<Duration>,
+    /// The same for a piece of at least [`Link::CLIFF`] in a batched call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batched_piece: Option<Value<Duration>>,
+    /// Rate of a copy whose host memory lies at another socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Value<Bandwidth>>,
     /// Whether kernels can read host memory at link speed without staging (C2C).
     #[serde(default)]
     pub coherent: bool,
@@ -118,6 +124,28 @@ pub struct Link {
 }
 
 impl Link {
+    /// Size from which a piece of a batched call goes at full speed \[bytes\]: a cliff, not a line (vLLM pull request 42212, H100:
+    /// pages of 4 to 24 KiB at 4 to 7 GB/s, 28 KiB at 40 to 44, 64 KiB at 51 to 52).
+    pub const CLIFF: f64 = 28_672.0;
+
+    /// Time of a large piece in a batched call: the profile's own, else what others measured.
+    pub fn batched_piece(&self) -> Value<Duration> {
+        self.batched_piece.clone().unwrap_or_else(|| {
+            let reference =
+                "vLLM pull request 42212, H100: 28 KiB at 40 to 44 GB/s, 64 KiB at 51 to 52, of 55";
+            Value::new(0.14e-6, 0.08e-6, 0.5e-6, Source::Published, reference)
+        })
+    }
+
+    /// Rate from memory at another socket: the profile's own, else what others measured, at most the link's.
+    pub fn remote(&self) -> Value<Bandwidth> {
+        self.remote.clone().unwrap_or_else(|| {
+            let reference = "mlc on two Skylake sockets: 34 GB/s across, 91 within; newer sockets have more links";
+            let most = |rate: f64| rate.min(self.h2d.get());
+            Value::new(most(34e9), most(20e9), most(50e9), Source::Published, reference)
+        })
+    }
+
     /// Time of a piece in a gather kernel: the profile's own, else what others measured.
     pub fn gather_piece(&self) -> Value<Duration> {
         self.gather_piece.clone().unwrap_or_else(|| {
@@ -150,9 +178,12 @@ impl Link {
                 let reference = "nvbandwidth on GH200: 342 GB/s by a kernel, 346 by the copy engine; no attention kernel was measured";
                 Value::new(0.99, 0.8, 1.0, Source::Assumed, reference)
             } else {
-                let reference = "zero-copy over PCIe: nvbandwidth's kernel reads 35.2 of 55 GB/s on an H100 and 25.1 of 26 on an \
-                    A100 (16.5 from 20 GiB); a gather kernel 48 to 50 of 55; no attention kernel was measured";
-                Value::new(0.64, 0.5, 0.95, Source::Assumed, reference)
+                let reference = "zero-copy over PCIe: a kernel's reads in flight carry some 35 GB/s (nvbandwidth: 35.2 of 55 on an \
+                    H100, but 25.1 of 26 on an A100 and 25.3 on an A10); a gather kernel 48 to 50 of 55; no attention kernel was \
+                    measured";
+                let most = |rate: f64| (rate / self.h2d.get()).min(0.97);
+                let (low, high) = (most(27.5e9), most(52e9));
+                Value::new(most(35.2e9), low, high, Source::Assumed, reference)
             }
         })
     }

@@ -54,7 +54,8 @@ impl Matrix {
     }
 }
 
-fn matrix(name: &'static str, kind: MatrixKind, out: u32, inp: u32) -> Matrix {
+/// One matrix without bias.
+pub fn matrix(name: &'static str, kind: MatrixKind, out: u32, inp: u32) -> Matrix {
     Matrix {
         name,
         out,

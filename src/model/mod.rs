@@ -200,15 +200,6 @@ impl Model {
 
     /// The output head as a linear operation (shared with the embedding where tied).
     pub fn head_matrix(&self) -> Matrix {
-        Matrix {
-            name: "head",
-            out: self.vocab,
-            inp: self.hidden,
-            copies: 1,
-            active: 1,
-            bias: false,
-            wide_rows: 0,
-            kind: MatrixKind::Head,
-        }
+        layer::matrix("head", MatrixKind::Head, self.vocab, self.hidden)
     }
 }

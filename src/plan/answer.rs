@@ -20,9 +20,9 @@ pub struct Plan {
     pub rows: Vec<Row>,
     /// The verdict over all rows.
     pub verdict: Verdict,
-    /// Expected error of the figures, in words.
+    /// What to expect of figures that no table of measurements covers.
     pub expected_error: String,
-    /// The same by card, as far as it was measured.
+    /// How far predictions were off by card, as far as it was measured.
     #[serde(default)]
     pub expected_errors: Vec<ExpectedError>,
     /// Remarks that qualify the answer.

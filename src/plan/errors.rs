@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::hardware::expected::Miss;
 use crate::scenario::Card;
 
-/// What no table of measurements covers.
-pub(super) const OTHERS: &str = "Copies over the link are off by about 5 %. Host attention and DDR bandwidth are assumed and may be off by \
+/// What stands beside the errors by card: what no table of measurements covers.
+pub(super) const OTHERS: &str = "Kernels were fitted on tables of which these steps and servers are sums. Copies over the link are off by about 5 %. Host attention and DDR bandwidth are assumed and may be off by \
 2x, so that spilling is: expect +-30 % for stream, +-50 % for host-attention, until calibrated.";
 
 /// The errors to expect of each card asked for, once each.
@@ -40,35 +40,4 @@ pub(super) fn of(cards: &[Card]) -> Result<Vec<ExpectedError>> {
         }
     };
     Ok(own.map(entry).collect())
-}
-
-/// One card's errors in words.
-pub(super) fn sentence(e: &ExpectedError) -> String {
-    let start = match e.basis.as_str() {
-        "calibrated" => "calibrated on this machine; before that,",
-        "fitted" => "its kernels were measured;",
-        _ => "its kernels were not measured and are taken from other cards; predicted so,",
-    };
-    let part = |what: &str, median: Option<f64>, p90: Option<f64>, rows: usize| match (median, p90)
-    {
-        (Some(m), Some(p)) => format!(
-            "{what} is off by {:.0} % (one in ten by {:.0} % or more; {rows} rows)",
-            100.0 * m,
-            100.0 * p
-        ),
-        _ => format!("{what} was measured nowhere"),
-    };
-    let step = part(
-        "a decode step",
-        e.step_median_abs_rel_error,
-        e.step_p90_abs_rel_error,
-        e.step_rows,
-    );
-    let tpot = part(
-        "the time per token of a server",
-        e.tpot_median_abs_rel_error,
-        e.tpot_p90_abs_rel_error,
-        e.tpot_rows,
-    );
-    format!("{}: {start} {step}, {tpot}.", e.hardware)
 }

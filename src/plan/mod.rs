@@ -59,12 +59,7 @@ pub fn plan(question: &Question) -> Result<Plan> {
         verdict: verdict::overall(&rows),
         notes: notes(&rows),
         rows,
-        expected_error: errors
-            .iter()
-            .map(errors::sentence)
-            .chain([errors::OTHERS.into()])
-            .collect::<Vec<_>>()
-            .join(" "),
+        expected_error: errors::OTHERS.into(),
         expected_errors: errors,
     })
 }

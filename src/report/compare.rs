@@ -1,9 +1,11 @@
 //! A plan's ledger beside an engine's, as a page and as CSV.
 
 use crate::compare::{Comparison, Part};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::units::GIB;
 use crate::units::text::group;
 
+use super::csv;
 use super::page::{Grid, Page};
 
 /// The page: the parts, what the difference of the pool consists of, remarks.
@@ -52,8 +54,6 @@ pub fn page(c: &Comparison) -> Page {
     page
 }
 
-const GIB: f64 = (1u64 << 30) as f64;
-
 fn gib(bytes: Option<i64>) -> String {
     bytes.map_or_else(|| "-".into(), |b| format!("{:.2}", b as f64 / GIB))
 }
@@ -67,33 +67,20 @@ fn signed(bytes: Option<i64>) -> String {
 /// # Errors
 /// A bug in the writer (exit 70).
 pub fn csv(c: &Comparison) -> Result<String> {
-    let broken = |e: &dyn std::fmt::Display| Error::internal(format!("csv: {e}"));
-    let mut out = csv::Writer::from_writer(Vec::new());
     let head = ["figure", "unit", "engine", "predicted", "difference"];
-    out.write_record(head).map_err(|e| broken(&e))?;
-    for Part {
-        part,
-        engine_bytes,
-        predicted_bytes,
-        difference_bytes,
-    } in &c.parts
-    {
-        let cells = [engine_bytes, predicted_bytes, difference_bytes].map(|b| cell(*b));
-        let [engine, predicted, difference] = cells;
-        let line = [part.clone(), "bytes".into(), engine, predicted, difference];
-        out.write_record(line).map_err(|e| broken(&e))?;
-    }
+    let part = |p: &Part| {
+        let cells = [p.engine_bytes, p.predicted_bytes, p.difference_bytes].map(cell);
+        [vec![p.part.clone(), "bytes".into()], cells.into()].concat()
+    };
     let t = &c.pool_tokens;
-    let line = [
+    let pool = vec![
         "KV pool".into(),
         "tokens".into(),
         cell(t.engine),
         t.predicted.to_string(),
         cell(t.difference),
     ];
-    out.write_record(line).map_err(|e| broken(&e))?;
-    let bytes = out.into_inner().map_err(|e| broken(&e))?;
-    String::from_utf8(bytes).map_err(|e| broken(&e))
+    csv::write(&head, c.parts.iter().map(part).chain([pool]))
 }
 
 fn cell<N: std::fmt::Display>(value: Option<N>) -> String {

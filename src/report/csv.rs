@@ -67,10 +67,7 @@ const CELL_COLUMNS: &[&str] = &[
 /// A bug in the writer (exit 70).
 pub fn outcome(outcome: &Outcome) -> Result<String> {
     let value = tree(outcome)?;
-    write(
-        OUTCOME_COLUMNS.to_vec(),
-        vec![cells(&value, OUTCOME_COLUMNS)],
-    )
+    write(OUTCOME_COLUMNS, vec![cells(&value, OUTCOME_COLUMNS)])
 }
 
 /// An answer: a row an alternative of a card.
@@ -91,7 +88,7 @@ pub fn plan(plan: &Plan) -> Result<String> {
         rows.push(row);
     }
     let header = [columns, vec!["runs_in"]].concat();
-    write(header, rows)
+    write(&header, rows)
 }
 
 /// A sweep: a row a cell, the varied keys first.
@@ -120,7 +117,7 @@ pub fn sweep(answer: &Answer) -> Result<String> {
         });
         rows.push(row);
     }
-    write(header.iter().map(String::as_str).collect(), rows)
+    write(&header.iter().map(String::as_str).collect::<Vec<_>>(), rows)
 }
 
 fn tree(result: &impl serde::Serialize) -> Result<Value> {
@@ -141,7 +138,14 @@ fn cell(value: &Value, key: &str) -> String {
     }
 }
 
-fn write(header: Vec<&str>, rows: Vec<Vec<String>>) -> Result<String> {
+/// A header and rows as CSV text.
+///
+/// # Errors
+/// A bug in the writer (exit 70).
+pub(super) fn write(
+    header: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let bug = |e: csv::Error| Error::internal(format!("the result is no CSV: {e}"));
     writer.write_record(header).map_err(bug)?;

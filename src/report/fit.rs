@@ -1,10 +1,12 @@
 //! Fitted laws as a page and as CSV.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fit::{Fit, FittedLaw, Parameter};
 use crate::units::text::{show_seconds, significant};
 
+use super::csv;
 use super::page::{Grid, Page};
+use super::validate::{number, percent};
 
 /// The page: a row a law, with its parameters.
 pub fn page(fit: &Fit) -> Page {
@@ -54,18 +56,12 @@ fn parameter(p: &Parameter) -> String {
     format!("{} {value}", p.name)
 }
 
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".into(), |s| format!("{:.1} %", 100.0 * s))
-}
-
 /// A line a parameter.
 ///
 /// # Errors
 /// Internal: the text cannot be made.
 pub fn csv(fit: &Fit) -> Result<String> {
-    let mut out = csv::Writer::from_writer(Vec::new());
-    let fault = |e: csv::Error| Error::internal(format!("CSV: {e}"));
-    out.write_record([
+    let head = [
         "hardware",
         "law",
         "rows",
@@ -77,29 +73,25 @@ pub fn csv(fit: &Fit) -> Result<String> {
         "value",
         "low",
         "high",
-    ])
-    .map_err(fault)?;
-    for law in &fit.laws {
-        for p in &law.parameters {
-            let class = law.class_median_abs_rel_error;
-            out.write_record([
-                law.hardware.clone(),
-                law.law.clone(),
-                law.rows.to_string(),
-                law.median_abs_rel_error.to_string(),
-                law.p90_abs_rel_error.to_string(),
-                class.map_or_else(String::new, |c| c.to_string()),
-                p.name.clone(),
-                p.unit.clone(),
-                p.value.to_string(),
-                p.low.to_string(),
-                p.high.to_string(),
-            ])
-            .map_err(fault)?;
-        }
-    }
-    let bytes = out
-        .into_inner()
-        .map_err(|e| Error::internal(format!("CSV: {e}")))?;
-    String::from_utf8(bytes).map_err(|e| Error::internal(format!("CSV: {e}")))
+    ];
+    let line = |law: &FittedLaw, p: &Parameter| {
+        vec![
+            law.hardware.clone(),
+            law.law.clone(),
+            law.rows.to_string(),
+            law.median_abs_rel_error.to_string(),
+            law.p90_abs_rel_error.to_string(),
+            number(law.class_median_abs_rel_error),
+            p.name.clone(),
+            p.unit.clone(),
+            p.value.to_string(),
+            p.low.to_string(),
+            p.high.to_string(),
+        ]
+    };
+    let lines = fit
+        .laws
+        .iter()
+        .flat_map(|l| l.parameters.iter().map(move |p| line(l, p)));
+    csv::write(&head, lines)
 }

@@ -30,8 +30,7 @@ pub fn page(plan: &Plan) -> Page {
         page.title("What would flip the verdict");
         page.list(plan.verdict.flips_if.clone());
     }
-    page.title("Expected error");
-    page.text(plan.expected_error.clone());
+    rows::errors(&mut page, plan);
     if !plan.notes.is_empty() {
         page.title("Notes");
         page.list(plan.notes.clone());

@@ -249,3 +249,35 @@ fn numbers(row: &Row) -> Vec<&Assumption> {
     }
     list
 }
+
+/// How far predictions were off: what `validate` found, by card.
+pub(super) fn errors(page: &mut Page, plan: &Plan) {
+    page.title("Expected error (|predicted / measured - 1|: median, and what one in ten exceeds)");
+    let mut grid = Grid::new([
+        "CARD",
+        "KERNELS",
+        "DECODE STEP",
+        "1 IN 10",
+        "SERVER'S TPOT",
+        "1 IN 10",
+    ])
+    .texts(&[0, 1]);
+    let percent = |share: Option<f64>| share.map_or(NONE.into(), |s| format!("{:.0} %", 100.0 * s));
+    for e in &plan.expected_errors {
+        grid.row([
+            e.hardware.clone(),
+            match e.basis.as_str() {
+                "calibrated" => "calibrated here",
+                "fitted" => "measured",
+                _ => "as other cards'",
+            }
+            .into(),
+            percent(e.step_median_abs_rel_error),
+            percent(e.step_p90_abs_rel_error),
+            percent(e.tpot_median_abs_rel_error),
+            percent(e.tpot_p90_abs_rel_error),
+        ]);
+    }
+    page.grid(grid);
+    page.text(plan.expected_error.clone());
+}

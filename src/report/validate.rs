@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::hardware::expected::Expected;
 use crate::validate::answer::{FileMetric, Row, Validation};
 
+use super::csv;
 use super::page::{Grid, Page};
 
 /// The page: a row a figure of a file, then the GPUs that are worst, then what was left out.
@@ -84,7 +85,8 @@ fn reasons(f: &FileMetric) -> Vec<String> {
         .collect()
 }
 
-fn percent(share: Option<f64>) -> String {
+/// A share in percent, to a tenth.
+pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".into(), |s| format!("{:.1} %", 100.0 * s))
 }
 
@@ -117,7 +119,7 @@ pub fn csv(v: &Validation) -> Result<String> {
             number(f.inside_interval_share),
         ]
     };
-    write(&head, v.files.iter().map(line))
+    csv::write(&head, v.files.iter().map(line))
 }
 
 /// Every row: measured, predicted with its interval, error, or why it was left out.
@@ -155,20 +157,10 @@ pub fn rows(rows: &[Row]) -> Result<String> {
             r.skipped.clone().unwrap_or_default(),
         ]
     };
-    write(&head, rows.iter().map(line))
+    csv::write(&head, rows.iter().map(line))
 }
 
-fn number(value: Option<f64>) -> String {
+/// A number, blank where there is none.
+pub(super) fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |v| v.to_string())
-}
-
-fn write(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
-    let failed = |e: &dyn std::fmt::Display| Error::internal(format!("csv: {e}"));
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(head).map_err(|e| failed(&e))?;
-    for row in rows {
-        writer.write_record(row).map_err(|e| failed(&e))?;
-    }
-    let bytes = writer.into_inner().map_err(|e| failed(&e))?;
-    String::from_utf8(bytes).map_err(|e| failed(&e))
 }

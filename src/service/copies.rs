@@ -6,8 +6,10 @@
 //!   microsecond, but takes SMs (vLLM's offloading post).
 //! * Pageable memory goes through a pinned buffer that one CPU thread fills, so both rates add in series.
 //!
-//! Both directions at once run at the link's duplex share each.
+//! Both directions at once run at the link's duplex share each; memory at another socket comes at most at that of the way
+//! between sockets.
 
+use super::transfer;
 use crate::hardware::Link;
 
 /// Who moves the bytes.
@@ -45,6 +47,8 @@ pub struct Copies {
     pub duplex: bool,
     /// Whether host memory is pinned.
     pub pinned: bool,
+    /// Whether it lies at another socket than the GPU.
+    pub remote: bool,
     /// Pieces.
     pub pieces: f64,
     /// Bytes of all of them.
@@ -69,6 +73,11 @@ pub fn rate(link: &Link, copies: &Copies) -> f64 {
         1.0
     };
     let rate = lone * share * both;
+    let rate = if copies.remote {
+        rate.min(link.remote().get())
+    } else {
+        rate
+    };
     if copies.pinned {
         rate
     } else {
@@ -83,7 +92,7 @@ pub fn seconds(link: &Link, copies: &Copies) -> f64 {
     match copies.method {
         Method::Whole | Method::Kernel => call + copies.bytes / rate,
         Method::Calls => n * call + copies.bytes / rate,
-        Method::Batched => call + n * link.descriptor.get() + copies.bytes / rate,
+        Method::Batched => call + n * transfer::piece(link, copies.bytes / n) + copies.bytes / rate,
         Method::Gather => call + n * link.gather_piece().get() + copies.bytes / rate,
     }
 }

@@ -1,7 +1,7 @@
-//! Copies over the host link: `t = call + (n - 1) * descriptor + bytes / bandwidth`.
+//! Copies over the host link: `t = call + (n - 1) * piece + bytes / bandwidth`.
 //!
-//! One line holds for large pieces; vLLM's measurements show a cliff at 28 KiB for batched copies that a line does not
-//! (METHODS 5.2), so scattered copies are priced by their descriptors. Host memory feeds every GPU's link: the rate of
+//! A piece of a batched call costs a descriptor (2.3 us) below 28 KiB and a fraction of it above: a cliff that vLLM's
+//! measurements show (METHODS 5.2) on NVIDIA; on an MI300X large pieces cost more. Host memory feeds every GPU's link: the rate of
 //! one link is at most its share of the DDR read bandwidth. Both directions at once run at the link's duplex share (the
 //! engine follows who meets whom), which was measured with host memory behind it. Ignored: host memory that feeds each
 //! direction but not both (two channels, or many GPUs). A write-back is a token a step against all of T1, so that this is
@@ -34,10 +34,20 @@ pub fn in_place_rate(hardware: &Hardware, gpus: f64) -> f64 {
     kernel.min(hardware.host.ddr_read.get() / gpus)
 }
 
+/// Seconds that a piece of `bytes` costs in a batched call, besides its bytes.
+pub fn piece(link: &Link, bytes: f64) -> f64 {
+    if bytes >= Link::CLIFF {
+        link.batched_piece().get()
+    } else {
+        link.descriptor.get()
+    }
+}
+
 /// Seconds of a copy of `bytes` in `pieces` contiguous pieces at `rate`; nothing for no bytes.
 pub fn copy(link: &Link, rate: f64, bytes: f64, pieces: f64) -> f64 {
     if bytes <= 0.0 {
         return 0.0;
     }
-    link.call.get() + (pieces - 1.0).max(0.0) * link.descriptor.get() + bytes / rate
+    let further = (pieces - 1.0).max(0.0);
+    link.call.get() + further * piece(link, bytes / pieces.max(1.0)) + bytes / rate
 }

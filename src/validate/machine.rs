@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::deploy::{Compact, Deployment, Fidelity, Layout, Overlap, ScoreCost, T1Mode, WriteBack};
 use crate::hardware::kernels::Off;
-use crate::hardware::{CpuParts, Duration, Hardware, Kernels, Quantity, Runtime, Value};
+use crate::hardware::{CpuParts, Duration, Hardware, Kernels, Quantity, Runtime, Source, Value};
 use crate::model::{KvFormat, Model, WeightFormat};
 use crate::units::Bytes;
 
@@ -99,7 +99,7 @@ impl Family {
     pub fn new(base: Machine) -> Self {
         let knobs = KNOBS.iter().chain(super::software::KNOBS);
         let mut variants: Vec<[Machine; 2]> = knobs.filter_map(|knob| ends(&base, *knob)).collect();
-        variants.extend(OPERATIONS.map(|name| spread(&base, name)));
+        variants.extend(spreads(&base));
         Self { base, variants }
     }
 
@@ -152,20 +152,47 @@ const OPERATIONS: [&str; 18] = [
     "shared_down",
 ];
 
-/// The machine with an operation's law at either end of its spread.
-fn spread(base: &Machine, name: &'static str) -> [Machine; 2] {
+/// The machine with each operation's law at either end of its spread. Laws that were measured err apart, operation by
+/// operation; those taken from other cards err together, because it is the card that they miss.
+fn spreads(base: &Machine) -> Vec<[Machine; 2]> {
+    let law = &base.hardware.gpu.kernels.linear.share;
+    if law.source == Source::Measured {
+        return OPERATIONS.map(|name| at_ends(base, Some(name), all)).into();
+    }
+    [attentions, linears, prefill]
+        .map(|laws| at_ends(base, None, laws))
+        .into()
+}
+
+fn attentions(k: &mut Kernels, off: Off) {
+    k.attentions_mut().for_each(|law| law.off = off);
+}
+
+fn linears(k: &mut Kernels, off: Off) {
+    k.linears_mut().for_each(|law| law.off = off);
+}
+
+fn prefill(k: &mut Kernels, off: Off) {
+    k.prefill.off = off;
+}
+
+fn all(k: &mut Kernels, off: Off) {
+    attentions(k, off);
+    linears(k, off);
+    prefill(k, off);
+}
+
+/// The machine with some laws at either end, for one operation or all.
+fn at_ends(
+    base: &Machine,
+    only: Option<&'static str>,
+    laws: fn(&mut Kernels, Off),
+) -> [Machine; 2] {
     [0, 1].map(|end| {
-        let mut machine = base.clone();
-        let off = Off {
-            end: Some(end),
-            only: Some(name),
-        };
-        let k = &mut Arc::make_mut(&mut machine.hardware).gpu.kernels;
-        (k.attention.off, k.attention_8bit.off) = (off, off);
-        k.attention_of.values_mut().for_each(|law| law.off = off);
-        (k.linear.off, k.linear_8bit.off, k.linear_4bit.off) = (off, off, off);
-        k.prefill.off = off;
-        machine
+        let mut kernels = base.hardware.gpu.kernels.clone();
+        let end = Some(end);
+        laws(&mut kernels, Off { end, only });
+        base.with_kernels(kernels)
     })
 }
 
@@ -209,6 +236,14 @@ const KNOBS: &[Knob] = &[
     |h, _, e| h.link.duplex.put(e),
     |h, _, e| h.link.call.put(e),
     |h, _, e| h.link.descriptor.put(e),
+    |h, _, e| {
+        let value = h.link.batched_piece();
+        h.link.batched_piece.insert(value).put(e)
+    },
+    |h, _, e| {
+        let value = h.link.remote();
+        h.link.remote.insert(value).put(e)
+    },
     |h, _, e| {
         let value = h.link.gather_piece();
         h.link.gather_piece.insert(value).put(e)

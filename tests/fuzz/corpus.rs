@@ -415,3 +415,62 @@ pub(crate) fn policies() -> Vec<Vec<u8>> {
 pub(crate) fn patterns() -> Vec<Vec<u8>> {
     texts(&["*.kvt", "smol_?_t6_s[12].kvt", "smol_0_t6_s1.kvt"])
 }
+
+/// Words of tables of measurements.
+pub(crate) const TABLE: &[&str] = &[
+    "h100_sxm",
+    "a100",
+    "rtx_pro_6000",
+    "32/8/128",
+    "bf16",
+    "fp8",
+    "vllm",
+    "trtllm",
+    "Llama-3.1-8B",
+    "Mixtral-8x7B",
+    "moe_balanced",
+    "moe_power_law_1.2",
+    "attn_prefill",
+    "gemm_bf16",
+    "4294967295",
+    "1e308",
+    "-1",
+    "NaN",
+    "inf",
+    "\"",
+    "\n",
+    ",,",
+    "AIC",
+    "LSS",
+    "output_throughput",
+];
+
+/// A made-up table of each kind: the kind's number, a header, a row.
+pub(crate) fn tables() -> Vec<Vec<u8>> {
+    let rows = [
+        "h100_sxm,32/8/128,bf16,vllm,4,2048,50",
+        "h100_sxm,Llama-3.1-8B,1,fp8,qkv,16,6144,4096,12.5,L02",
+        "a100,Llama-2-7B,2,fp16,64,100",
+        "h100_sxm,attn_prefill,32/8/128,1,4096,,,500",
+        "h100_sxm,Llama-3.1-8B,1,bf16,bf16,8,4096,8.1,AIC",
+        "a40,Llama-2-7B,8,1,0.5,0.5,1.2,0.4",
+        "h100_sxm,vLLM_custom_graph,4,131072,7.2",
+        "H100,PCIe5 x16,yes,cudaMemcpyAsync,H2D,32768,100,,7.8,exact,x",
+        "h100_sxm,Qwen3-32B,vllm,fp8,16,1024,1024,2,1,200,15",
+        "h100_sxm,Llama-3.1-8B,1,1,fp8,fp8,TensorRT-LLM 0.17,max throughput,,128,128,output_throughput,20000",
+        "",
+        "",
+    ];
+    let kinds = kvplan::validate::tables::KNOWN.iter().zip(rows).zip(b'a'..);
+    let table = |((kind, row), number): ((&kvplan::validate::tables::Kind, &str), u8)| {
+        let filled = if row.is_empty() {
+            vec!["1"; kind.columns.len()].join(",")
+        } else {
+            row.to_string()
+        };
+        let mut text = vec![number];
+        text.extend(format!("{}\n{filled}\n", kind.columns.join(",")).bytes());
+        text
+    };
+    kinds.map(table).collect()
+}

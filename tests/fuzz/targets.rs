@@ -12,6 +12,8 @@ use kvplan::scenario::{Settings, Verb, file, print, resolve};
 use kvplan::trace::import::{Options, import};
 use kvplan::trace::{TraceReader, export, stats, verify};
 use kvplan::units::text;
+use kvplan::validate::tables::KNOWN;
+use kvplan::validate::validate;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -99,6 +101,17 @@ pub(crate) fn all() -> Vec<Target> {
             run: Box::new(engine_log),
             smoke: 8000,
         },
+        Target {
+            name: "table",
+            corpus: corpus::tables(),
+            words: corpus::TABLE,
+            repair: None,
+            run: Box::new({
+                let dir = Arc::clone(&dir);
+                move |input| table(dir.path(), input)
+            }),
+            smoke: 150,
+        },
         plain("units", corpus::units(), corpus::UNITS, units, 8000),
         plain(
             "policy",
@@ -156,6 +169,30 @@ fn engine_log(input: &[u8]) -> Outcome {
                 c.pool_tokens.engine.is_some(),
                 c.reasons.len()
             ))
+        }
+        Err(e) => refused(&e),
+    }
+}
+
+/// A table of measurements, of the kind that its first byte says, is predicted row by row or refused.
+fn table(dir: &Path, input: &[u8]) -> Outcome {
+    let folder = dir.join("tables");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let (number, rest) = input.split_first().unwrap_or((&b'a', &[]));
+    let kind = &KNOWN[usize::from(number.wrapping_sub(b'a')) % KNOWN.len()];
+    std::fs::write(folder.join(format!("x_{}", kind.ending)), rest).unwrap();
+    match validate(&folder, false) {
+        Ok(run) => {
+            for row in &run.rows {
+                assert!(row.predicted.is_some() != row.skipped.is_some(), "{row:?}");
+                if let Some(p) = row.predicted {
+                    assert!(p.low <= p.value && p.value <= p.high, "{row:?}");
+                    assert!(p.value.is_finite() && p.high.is_finite(), "{row:?}");
+                }
+            }
+            let predicted = run.rows.iter().any(|r| r.predicted.is_some());
+            Outcome::Accepted(format!("{} {predicted}", kind.ending))
         }
         Err(e) => refused(&e),
     }

@@ -179,7 +179,7 @@ fn an_unmeasured_card_gets_the_laws_of_the_nearest() {
     ];
     let base = cards[0].attention.as_ref().unwrap().fixed.get();
     let of = |id: &str, generation: &str, memory: &str| {
-        class::kernels(id, generation, memory, &cards, &NONE).unwrap()
+        class::kernels(id, generation, memory, &cards.each_ref(), &NONE).unwrap()
     };
     let fixed = |id, generation, memory| of(id, generation, memory).attention.fixed.get() / base;
     // Itself; its generation; its kind of memory: the geometric mean of 1 and 4; GDDR of another generation.

@@ -205,6 +205,7 @@ fn infinite(h: &mut Hardware) {
     h.link.d2h = h.link.d2h.scaled(f64::INFINITY);
     h.host.ddr_read = h.host.ddr_read.scaled(f64::INFINITY);
     (h.link.call, h.link.descriptor) = (none(), none());
+    h.link.batched_piece = Some(none());
 }
 
 #[test]

@@ -218,11 +218,15 @@ fn attention_on_the_host_by_hand() {
 
 #[test]
 fn copies_by_hand() {
-    // 3.5 us to call, 2.3 us for each of 9 further pieces, 5.5 MB at 55 GB/s = 100 us.
+    // 3.5 us to call, 0.14 us for each of 9 further pieces of 550 kB, 5.5 MB at 55 GB/s = 100 us; pieces of 22 kB cost 2.3 us.
     let link = h100().link;
     near(
         transfer::copy(&link, 55e9, 5.5e6, 10.0),
-        (3.5 + 20.7 + 100.0) * 1e-6,
+        (3.5 + 1.26 + 100.0) * 1e-6,
+    );
+    near(
+        transfer::copy(&link, 55e9, 0.22e6, 10.0),
+        (3.5 + 20.7 + 4.0) * 1e-6,
     );
     assert!(
         transfer::copy(&link, 0.0, 0.0, 10.0).abs() < 1e-30,

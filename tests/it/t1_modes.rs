@@ -146,7 +146,7 @@ fn attention_weights_cost_a_pass_over_keys_or_the_traffic_of_unfused_attention()
     let slope = 1.0 / (law.share.get() * gpu.hbm_bandwidth.get());
     // A floor, more splits for 25,000 tokens a sequence, a block for each of 4 x 8 sequences and KV heads.
     let floor = law.fixed.get()
-        + law.split.get() * (1.0 + 25_000.0 / 128.0_f64).log2()
+        + law.split.get() * (7.0 + (1.0 + 25_000.0 / 128.0) / 128.0 - 1.0)
         + law.pair.get() * 32.0;
     let near = held(4.0, 100_000.0, 0.0, 0.0);
     let attention = |w: &World, scores: bool| {

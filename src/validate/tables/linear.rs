@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::super::machine::{Machine, Setup};
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_WIDTH, weights};
+use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_WIDTH, product, weights};
 use crate::error::Result;
+use crate::model::layer::matrix;
 use crate::model::{Attention, KvFormat, Matrix, MatrixKind, Model};
-use crate::service::linear::{self, Routing};
+use crate::service::linear::Routing;
 use crate::service::{Prepared, elementwise};
 
 /// The table.
@@ -112,25 +113,13 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
     };
     let warm = !COLD.contains(&line.text("source_id")?);
     let (out, inp) = (line.whole("n", MOST_WIDTH)?, line.whole("k", MOST_WIDTH)?);
-    let matrix = Matrix {
-        name: "row",
-        out,
-        inp,
-        copies: 1,
-        active: 1,
-        bias: false,
-        wide_rows: 0,
-        kind,
-    };
-    Ok(Ok(Law::new(family, move |m| {
-        let split = linear::Split {
-            gpus: 1.0,
-            kernels: m.runtime.kernel_share.get(),
-            warm,
-            routing: Routing::default(),
-        };
-        1e6 * linear::matrix(&m.hardware.gpu, &weights, &matrix, split, rows)
-    })))
+    Ok(Ok(product(
+        family,
+        weights,
+        matrix("row", kind, out, inp),
+        warm,
+        rows,
+    )))
 }
 
 /// How a bench spreads tokens over experts: `moe_balanced`, `moe_power_law_1.2`.

@@ -33,7 +33,8 @@ use super::names::short;
 use super::sheet::{Line, Sheet};
 use super::stock::{Reason, Stock};
 use crate::error::Result;
-use crate::model::{KvFormat, WeightFormat};
+use crate::model::{KvFormat, Matrix, WeightFormat};
+use crate::service::linear as linear_law;
 
 /// Most GPUs that a row may name.
 const MOST_GPUS: u32 = 1024;
@@ -131,6 +132,25 @@ pub const OPERATORS: [&str; 4] = [
     vidur::KIND.ending,
     prefill::KIND.ending,
 ];
+
+/// One matrix of a rank for `rows` tokens, in microseconds; `warm` where a bench cycles through copies of it.
+fn product(
+    family: Arc<Family>,
+    format: WeightFormat,
+    matrix: Matrix,
+    warm: bool,
+    rows: f64,
+) -> Law {
+    Law::new(family, move |m| {
+        let split = linear_law::Split {
+            gpus: 1.0,
+            kernels: m.runtime.kernel_share.get(),
+            warm,
+            routing: linear_law::Routing::default(),
+        };
+        1e6 * linear_law::matrix(&m.hardware.gpu, &format, &matrix, split, rows)
+    })
+}
 
 /// Heads of queries, heads of KV and width of a head, from `32/8/128`.
 fn heads(line: Line<'_>, column: &str) -> Result<[u32; 3]> {

@@ -2,10 +2,10 @@
 
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_TOKENS, MOST_WIDTH, heads};
+use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_TOKENS, MOST_WIDTH, heads, product};
 use crate::error::Result;
-use crate::model::{Matrix, MatrixKind, WeightFormat};
-use crate::service::linear::{self, Routing};
+use crate::model::layer::matrix;
+use crate::model::{MatrixKind, WeightFormat};
 use crate::service::prefill;
 
 /// The table.
@@ -73,27 +73,9 @@ fn law(line: Line<'_>, stock: &mut Stock) -> Result<std::result::Result<Law, Rea
         }
         "gemm_bf16" => {
             let (out, inp) = (line.whole("n", MOST_WIDTH)?, line.whole("k", MOST_WIDTH)?);
-            let kind = MatrixKind::Ffn;
-            let matrix = Matrix {
-                name: "row",
-                out,
-                inp,
-                copies: 1,
-                active: 1,
-                bias: false,
-                wide_rows: 0,
-                kind,
-            };
-            Ok(Ok(Law::new(family, move |m| {
-                let split = linear::Split {
-                    gpus: 1.0,
-                    kernels: m.runtime.kernel_share.get(),
-                    warm: true,
-                    routing: Routing::default(),
-                };
-                let format = WeightFormat::Bf16;
-                1e6 * linear::matrix(&m.hardware.gpu, &format, &matrix, split, tokens)
-            })))
+            let matrix = matrix("row", MatrixKind::Ffn, out, inp);
+            let format = WeightFormat::Bf16;
+            Ok(Ok(product(family, format, matrix, true, tokens)))
         }
         _ => Ok(Err("an operation that is not modelled".into())),
     }

@@ -108,6 +108,7 @@ fn copies(line: Line<'_>) -> Result<Copies> {
         },
         duplex: direction.contains("while") || direction.contains("bidirectional"),
         pinned: line.text("pinned")? != "no",
+        remote: line.text("host")?.to_ascii_lowercase().contains("remote"),
         pieces,
         bytes,
     })
