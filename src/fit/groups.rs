@@ -36,6 +36,9 @@ pub struct Group {
 /// Starts of a search, as factors of a parameter's usual value.
 const STARTS: usize = 6;
 
+/// Loss over the rows under which a parameter counts as not told by them.
+const UNTOLD: f64 = 1e-3;
+
 /// Resampled fits behind the interval of a parameter.
 const RESAMPLED: u64 = 24;
 
@@ -155,7 +158,8 @@ impl Group {
         let ranges: Vec<Range> = self.knobs(single).iter().map(|k| k.range).collect();
         let every: Vec<usize> = (0..self.rows.len()).collect();
         let at = |rows: &[usize], x: &[f64]| self.loss(rows, &self.with(&start, single, x));
-        let best = minimum::search(&ranges, STARTS, None, |x| at(&every, x));
+        let mut best = minimum::search(&ranges, STARTS, None, |x| at(&every, x));
+        let told = tell(&ranges, &mut best, |x| at(&every, x));
         let resampled: Vec<Vec<f64>> = (0..RESAMPLED)
             .map(|seed| {
                 let rows = minimum::resample(self.rows.len(), seed);
@@ -164,13 +168,22 @@ impl Group {
             .collect();
         let knobs = self.knobs(single);
         let parameters = knobs.iter().enumerate().map(|(i, knob)| {
-            let (low, high) = minimum::interval(best[i], resampled.iter().map(|x| x[i]));
+            let (low, high) = if told[i] {
+                minimum::interval(best[i], resampled.iter().map(|x| x[i]))
+            } else {
+                (knob.range.low, knob.range.high)
+            };
             Parameter {
                 name: knob.name.into(),
                 unit: knob.unit.into(),
                 value: best[i],
                 low,
                 high,
+                source: if told[i] {
+                    Source::Measured
+                } else {
+                    Source::Assumed
+                },
             }
         });
         let parameters: Vec<Parameter> = parameters.collect();
@@ -182,8 +195,8 @@ impl Group {
     fn loss(&self, rows: &[usize], machine: &Machine) -> f64 {
         let miss = |i: &usize| {
             let row = &self.rows[*i];
-            let off = ((row.law.of)(machine).max(1e-12) / row.measured).ln() / minimum::SCALE;
-            off.hypot(1.0) - 1.0
+            let off = libm::log((row.law.of)(machine).max(1e-12) / row.measured) / minimum::SCALE;
+            (off * off + 1.0).sqrt() - 1.0
         };
         rows.iter().map(miss).sum::<f64>() / rows.len() as f64
     }
@@ -267,13 +280,29 @@ struct Knob {
 
 /// Writes a value and its interval.
 fn put<Q: Quantity>(value: &mut Value<Q>, found: &Parameter, reference: &str) {
-    *value = Value::new(
-        found.value,
-        found.low,
-        found.high,
-        Source::Measured,
-        reference,
-    );
+    let reference = match found.source {
+        Source::Measured => reference,
+        _ => "usual; the rows of its law do not tell it",
+    };
+    *value = Value::new(found.value, found.low, found.high, found.source, reference);
+}
+
+/// Which parameters the rows tell: those of which one end of the range misses more. The others are put back to what is usual.
+fn tell(ranges: &[Range], best: &mut [f64], loss: impl Fn(&[f64]) -> f64) -> Vec<bool> {
+    let least = loss(best);
+    let told = |i: usize| {
+        let at = |end: f64| {
+            let mut x = best.to_vec();
+            x[i] = end;
+            loss(&x)
+        };
+        at(ranges[i].low).max(at(ranges[i].high)) > least + UNTOLD
+    };
+    let told: Vec<bool> = (0..ranges.len()).map(told).collect();
+    for (i, _) in told.iter().enumerate().filter(|t| !t.1) {
+        best[i] = ranges[i].usual;
+    }
+    told
 }
 
 fn attention(k: &mut Kernels, fits: Fits) -> &mut DecodeAttention {
@@ -391,6 +420,7 @@ impl Group {
                 value: *value,
                 low: *value,
                 high: *value,
+                source: Source::Measured,
             };
             (knob.put)(k, self.fits, &found, "");
         }

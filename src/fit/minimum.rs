@@ -1,7 +1,8 @@
 //! The smallest miss: Nelder and Mead from several starts, in logarithms, within ranges.
 //!
 //! Few parameters, a law without derivatives, a smooth miss: a simplex search needs nothing else. Ranges hold by clamping.
-//! Starts and resamples come from a fixed generator, so that a fit is a function of its rows.
+//! Starts and resamples come from a fixed generator, and logarithms from a library that gives the same bits on every
+//! machine (those of the C library do not), so that a fit is a function of its rows.
 
 use argmin::core::{CostFunction, Executor, State};
 use argmin::solver::neldermead::NelderMead;
@@ -33,7 +34,7 @@ struct Miss<'a, F> {
 impl<F> Miss<'_, F> {
     /// Parameters of a point in logarithms.
     fn point(&self, x: &[f64]) -> Vec<f64> {
-        let clamped = |(x, r): (&f64, &Range)| x.exp().clamp(r.low, r.high);
+        let clamped = |(x, r): (&f64, &Range)| libm::exp(*x).clamp(r.low, r.high);
         x.iter().zip(self.ranges).map(clamped).collect()
     }
 }
@@ -45,7 +46,7 @@ impl<F: Fn(&[f64]) -> f64> CostFunction for Miss<'_, F> {
     fn cost(&self, x: &Vec<f64>) -> Result<f64, argmin::core::Error> {
         // Beyond a range the miss grows, so that the simplex comes back.
         let beyond = |(x, r): (&f64, &Range)| {
-            let over = (x - r.high.ln()).max(0.0) + (r.low.ln() - x).max(0.0);
+            let over = (x - libm::log(r.high)).max(0.0) + (libm::log(r.low) - x).max(0.0);
             over * over
         };
         let penalty: f64 = x.iter().zip(self.ranges).map(beyond).sum();
@@ -72,7 +73,7 @@ pub fn search(
             .iter()
             .enumerate()
             .map(|(i, r)| {
-                let at = near.map_or(r.usual, |x| x[i]).ln();
+                let at = libm::log(near.map_or(r.usual, |x| x[i]));
                 if start == 0 {
                     at
                 } else {
@@ -85,7 +86,10 @@ pub fn search(
             best = Some(found);
         }
     }
-    let x = best.map_or_else(|| ranges.iter().map(|r| r.usual.ln()).collect(), |b| b.1);
+    let x = best.map_or_else(
+        || ranges.iter().map(|r| libm::log(r.usual)).collect(),
+        |b| b.1,
+    );
     miss.point(&x)
 }
 

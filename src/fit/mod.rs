@@ -22,6 +22,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::hardware::Source;
 use crate::hardware::class::{self, ClassSpread, Fitted};
 use crate::hardware::kernels::Spread;
 use crate::stats;
@@ -82,6 +83,8 @@ pub struct Parameter {
     pub low: f64,
     /// p95.
     pub high: f64,
+    /// `measured`; `assumed` where the rows do not tell it: the usual value within the range that physics leaves.
+    pub source: Source,
 }
 
 /// The profile files that a fit writes, by file name, and what it found.

@@ -227,8 +227,8 @@ trait Law: Clone {
 /// Geometric mean of a parameter over cards, with their range widened.
 fn mean<L, Q: Quantity>(laws: &[&L], of: fn(&L) -> &Value<Q>, reference: &str) -> Value<Q> {
     let values: Vec<f64> = laws.iter().map(|l| of(l).get()).collect();
-    let log = |v: &f64| v.max(f64::MIN_POSITIVE).ln();
-    let middle = (values.iter().map(log).sum::<f64>() / values.len() as f64).exp();
+    let log = |v: &f64| libm::log(v.max(f64::MIN_POSITIVE));
+    let middle = libm::exp(values.iter().map(log).sum::<f64>() / values.len() as f64);
     let low = values.iter().copied().fold(f64::INFINITY, f64::min) / WIDER;
     let high = values.iter().copied().fold(0.0, f64::max) * WIDER;
     Value::new(middle, low, high, Source::Assumed, reference)

@@ -44,7 +44,7 @@ fn bandwidth(i: &Interconnect, gpus: f64) -> f64 {
     let two = i.bandwidth.get();
     match &i.bandwidth_of_8 {
         // Three doublings from one to eight, of which two lie beyond two GPUs.
-        Some(eight) => two * (eight.get() / two).powf((gpus.log2() - 1.0) / 2.0),
+        Some(eight) => two * libm::pow(eight.get() / two, (libm::log2(gpus) - 1.0) / 2.0),
         None => two,
     }
 }

@@ -72,12 +72,12 @@ impl Routing {
 
 /// A draw misses the i-th expert with `1 - p_i`; one token touches `active` at the least.
 fn skewed(experts: f64, active: f64, tokens: f64, exponent: f64) -> f64 {
-    let weight = |i: u32| f64::from(i).powf(-exponent);
+    let weight = |i: u32| libm::pow(f64::from(i), -exponent);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some hundred experts
     let ranks = 1..=(experts as u32);
     let all: f64 = ranks.clone().map(weight).sum();
     let draws = active * tokens;
-    let hit = |i: u32| 1.0 - (1.0 - weight(i) / all).powf(draws);
+    let hit = |i: u32| 1.0 - libm::pow(1.0 - weight(i) / all, draws);
     ranks.map(hit).sum::<f64>().max(active)
 }
 
@@ -117,7 +117,7 @@ fn blend(a: f64, b: f64, q: f64) -> f64 {
     if q >= SHARP || large <= 0.0 {
         return large;
     }
-    large * (1.0 + (small / large).powf(q)).powf(1.0 / q)
+    large * libm::pow(1.0 + libm::pow(small / large, q), 1.0 / q)
 }
 
 /// Seconds of one linear operation for `rows` tokens.
@@ -148,5 +148,5 @@ pub fn matrix(gpu: &Gpu, format: &WeightFormat, matrix: &Matrix, split: Split, r
 
 /// Experts touched on average by `tokens` tokens that each choose `active` of `experts`, routing even.
 pub fn experts_touched(experts: f64, active: f64, tokens: f64) -> f64 {
-    experts * (1.0 - (1.0 - active / experts).powf(tokens))
+    experts * (1.0 - libm::pow(1.0 - active / experts, tokens))
 }

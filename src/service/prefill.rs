@@ -46,6 +46,6 @@ pub fn attention(gpu: &Gpu, kernels: f64, work: Work) -> f64 {
     let multiply = 4.0 * work.pairs * work.width / dense * (1.0 + law.fill.get() / blocks);
     let stream = work.operands / (law.operands.get() * kernels * gpu.hbm_bandwidth.get());
     let floor = law.fixed.get();
-    let total = floor + multiply.hypot(stream);
+    let total = floor + (multiply * multiply + stream * stream).sqrt();
     law.spread.apply(law.off, "prefill", floor, total)
 }
