@@ -27,80 +27,86 @@ pub mod units;
 // 3: percentiles, intervals, seeded streams.
 pub mod stats;
 
-// 4: inner loops over slices.
+// 4: finished work beside a result, for going on.
+pub mod journal;
+
+// 5: inner loops over slices.
 pub mod simd;
 
-// 5: shapes, KV and weight bytes.
+// 6: shapes, KV and weight bytes.
 pub mod model;
 
-// 6: machine and runtime profiles; Value{value, source, interval}.
+// 7: machine and runtime profiles; Value{value, source, interval}.
 pub mod hardware;
 
-// 7: the .kvt format.
+// 8: the .kvt format.
 pub mod trace;
 
-// 8: requests.
+// 9: requests.
 pub mod workload;
 
-// 9: names to embedded data.
+// 10: names to embedded data.
 pub mod catalog;
 
-// 10: what replay hands to the engine.
+// 11: what replay hands to the engine.
 pub mod timeline;
 
-// 11: how much a position matters.
+// 12: how much a position matters.
 pub mod score;
 
-// 12: where a token lives; one file a policy.
+// 13: where a token lives; one file a policy.
 pub mod policy;
 
-// 13: rows -> policies -> timeline.
+// 14: rows -> policies -> timeline.
 pub mod replay;
 
-// 14: a model on a machine: the knobs.
+// 15: a model on a machine: the knobs.
 pub mod deploy;
 
-// 15: one law a function: model + machine -> time.
+// 16: one law a function: model + machine -> time.
 pub mod service;
 
-// 16: the HBM and DDR ledger.
+// 17: the HBM and DDR ledger.
 pub mod memory;
 
-// 17: a real model's forward pass, with its attention.
+// 18: a real model's forward pass, with its attention.
 pub mod forward;
 
-// 18: traces of a real model.
+// 19: traces of a real model.
 pub mod record;
 
-// 19: the step and the batch.
+// 20: what a policy does to a real model.
+pub mod eval;
+
+// 21: the step and the batch.
 pub mod engine;
 
-// 20: Outcome = JSON.
+// 22: Outcome = JSON.
 pub mod metrics;
 
-// 21: one question, resolved.
+// 23: one question, resolved.
 pub mod scenario;
 
-// 22: the answer against its alternatives.
+// 24: the answer against its alternatives.
 pub mod plan;
 
-// 23: many questions at once.
+// 25: many questions at once.
 pub mod sweep;
 
-// 24: predicted against measured.
+// 26: predicted against measured.
 pub mod validate;
 
-// 25: the published figures beside ours.
+// 27: the published figures beside ours.
 pub mod reproduce;
 
-// 26: parameters of the laws from measurements.
+// 28: parameters of the laws from measurements.
 pub mod fit;
 
-// 27: a plan beside an engine's own log.
+// 29: a plan beside an engine's own log.
 pub mod compare;
 
-// 28: table, csv, markdown, plots.
+// 30: table, csv, markdown, plots.
 pub mod report;
 
-// 29: one file a verb.
+// 31: one file a verb.
 pub mod cli;

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::Args;
 
 use crate::error::{Error, Result};
+use crate::journal::Journal;
 use crate::report::{Style, csv, json, md, table};
 use crate::scenario::{Settings, print, resolve};
 use crate::sweep::axis::{Axis, Varied};
 use crate::sweep::equal::Equal;
 use crate::sweep::grid::Grid;
-use crate::sweep::journal::Journal;
+use crate::sweep::journal;
 use crate::sweep::{Sweep, pareto};
 
 use super::Answer;
@@ -190,7 +191,7 @@ impl SweepArgs {
             return Ok((None, Vec::new()));
         };
         let path = Journal::beside(file);
-        let (journal, finished) = Journal::open(&path, sweep, self.resume)?;
+        let (journal, finished) = journal::open(&path, sweep, self.resume)?;
         if !finished.is_empty() {
             out.note(&format!(
                 "{} of {} cells were finished before",
