@@ -14,6 +14,8 @@ pub enum Detail {
     Mean,
     /// A row a layer: the mean over its query heads.
     Layers,
+    /// A row a layer and KV head: the mean over the query heads of its group.
+    Groups,
     /// A row a layer and query head.
     Heads,
 }
@@ -24,6 +26,7 @@ pub struct Rows {
     detail: Detail,
     positions: usize,
     heads: usize,
+    kv_heads: usize,
     layers: usize,
     weights: Vec<f32>,
 }
@@ -34,12 +37,14 @@ impl Rows {
             Detail::None => 0,
             Detail::Mean => 1,
             Detail::Layers => shape.layers,
+            Detail::Groups => shape.layers * shape.kv_heads,
             Detail::Heads => shape.layers * shape.heads,
         };
         Self {
             detail,
             positions,
             heads: shape.heads,
+            kv_heads: shape.kv_heads,
             layers: shape.layers,
             weights: vec![0.0; lanes * positions],
         }
@@ -50,7 +55,8 @@ impl Rows {
         self.positions
     }
 
-    /// All lanes one after another: `[position]`, `[layer][position]` or `[layer][head][position]`.
+    /// All lanes one after another: `[position]`, `[layer][position]`, `[layer][kv head][position]` or
+    /// `[layer][head][position]`.
     pub fn weights(&self) -> &[f32] {
         &self.weights
     }
@@ -77,6 +83,13 @@ impl Rows {
                     .chunks_mut(n * self.heads / parts.len().max(1));
                 for (to, part) in to.zip(parts) {
                     to.copy_from_slice(part);
+                }
+            }
+            Detail::Groups => {
+                let share = 1.0 / (self.heads / self.kv_heads) as f32;
+                let from = layer * self.kv_heads * n;
+                for (lane, part) in self.weights[from..].chunks_exact_mut(n).zip(parts) {
+                    add(lane, part, share);
                 }
             }
             Detail::Layers | Detail::Mean => {

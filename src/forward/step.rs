@@ -5,7 +5,7 @@
 //! same positions. Work is bound by reading weights while items are few, so steps of several sequences cost little more
 //! than steps of one.
 
-use super::attention::Attention;
+use super::attention::{Attending, Attention};
 use super::cache::Cache;
 use super::load::{Layer, Model};
 use super::matrix::{Matrix, multiply};
@@ -21,6 +21,32 @@ pub struct Item {
     pub token: u32,
     /// Whether the logits of what follows it are wanted.
     pub logits: bool,
+    /// How much of its attention is wanted.
+    pub detail: Detail,
+    /// Whether its queries are wanted.
+    pub queries: bool,
+}
+
+impl Item {
+    /// A token of which only the logits are wanted.
+    pub fn new(sequence: usize, token: u32) -> Self {
+        Self {
+            sequence,
+            token,
+            logits: true,
+            detail: Detail::None,
+            queries: false,
+        }
+    }
+
+    /// Tokens of one sequence in the order of the text, all with their logits.
+    pub fn of(sequence: usize, tokens: &[u32], detail: Detail) -> Vec<Self> {
+        let item = |token: &u32| Self {
+            detail,
+            ..Self::new(sequence, *token)
+        };
+        tokens.iter().map(item).collect()
+    }
 }
 
 /// What a step gives.
@@ -30,6 +56,8 @@ pub struct Step {
     pub logits: Vec<f32>,
     /// Attention rows of every item, in their order.
     pub rows: Vec<Rows>,
+    /// Queries of every item after rotation, `[layer][head][dim]`; empty where they are not wanted.
+    pub queries: Vec<Vec<f32>>,
 }
 
 /// Activations of a step: items of some width.
@@ -39,7 +67,7 @@ struct State<'a> {
     turns: Vec<Vec<(f32, f32)>>,
     x: Vec<f32>,
     rows: Vec<Rows>,
-    detail: Detail,
+    queries: Vec<Vec<f32>>,
 }
 
 impl Model {
@@ -47,10 +75,10 @@ impl Model {
     ///
     /// # Errors
     /// Usage: a token outside the vocabulary, a sequence without a cache, or a text longer than the model's context.
-    pub fn step(&self, caches: &mut [Cache], items: &[Item], detail: Detail) -> Result<Step> {
+    pub fn step(&self, caches: &mut [Cache], items: &[Item]) -> Result<Step> {
         self.check(caches, items)?;
         // Moves the work onto a worker, so that its many short parallel parts need no hand-over each.
-        rayon::scope(|_| Ok(self.run(caches, items, detail)))
+        rayon::scope(|_| Ok(self.run(caches, items)))
     }
 
     fn check(&self, caches: &[Cache], items: &[Item]) -> Result<()> {
@@ -77,8 +105,8 @@ impl Model {
         Ok(())
     }
 
-    fn run(&self, caches: &mut [Cache], items: &[Item], detail: Detail) -> Step {
-        let mut state = self.begin(caches, items, detail);
+    fn run(&self, caches: &mut [Cache], items: &[Item]) -> Step {
+        let mut state = self.begin(caches, items);
         for (l, layer) in self.layers.iter().enumerate() {
             self.attend(l, layer, caches, &mut state);
             self.feed_forward(layer, &mut state.x);
@@ -86,29 +114,32 @@ impl Model {
         Step {
             logits: self.logits(&state),
             rows: state.rows,
+            queries: state.queries,
         }
     }
 
     /// Embeds the tokens and gives them their positions.
-    fn begin<'a>(&self, caches: &mut [Cache], items: &'a [Item], detail: Detail) -> State<'a> {
+    fn begin<'a>(&self, caches: &mut [Cache], items: &'a [Item]) -> State<'a> {
         let hidden = self.shape.hidden;
         let mut x = vec![0.0; items.len() * hidden];
         let mut positions = Vec::with_capacity(items.len());
+        let mut turns = Vec::with_capacity(items.len());
         for (item, x) in items.iter().zip(x.chunks_exact_mut(hidden)) {
             self.embedding.row(&self.dense, item.token as usize, x);
             positions.push(caches[item.sequence].len());
-            caches[item.sequence].grow();
+            turns.push(self.rotation.at(caches[item.sequence].grow()));
         }
         State {
             items,
-            turns: positions.iter().map(|p| self.rotation.at(*p)).collect(),
+            turns,
             rows: positions
                 .iter()
-                .map(|p| Rows::new(&self.shape, detail, p + 1))
+                .zip(items)
+                .map(|(p, item)| Rows::new(&self.shape, item.detail, p + 1))
                 .collect(),
+            queries: vec![Vec::new(); items.len()],
             positions,
             x,
-            detail,
         }
     }
 
@@ -129,19 +160,25 @@ impl Model {
             );
             self.rotation.turn(&mut q[i * q_width..][..q_width], turn);
             self.rotation.turn(k, turn);
-            caches[item.sequence].append(l, k, v);
+            caches[item.sequence].put(l, state.positions[i], k, v);
+            if item.queries {
+                state.queries[i].extend_from_slice(&q[i * q_width..][..q_width]);
+            }
         }
         let attention = Attention {
             dense: &self.dense,
             shape: &self.shape,
             layer: l,
-            detail: state.detail,
         };
-        let seen: Vec<(&Cache, usize)> = state
+        let seen: Vec<Attending<'_>> = state
             .items
             .iter()
             .zip(&state.positions)
-            .map(|(item, p)| (&caches[item.sequence], p + 1))
+            .map(|(item, at)| Attending {
+                cache: &caches[item.sequence],
+                at: *at,
+                detail: item.detail,
+            })
             .collect();
         let (out, parts) = attention.run(&q, &seen);
         for (rows, parts) in state

@@ -164,15 +164,14 @@ fn advance(
         .iter()
         .enumerate()
         .map(|(sequence, (_, text))| Item {
-            sequence,
-            token: text.drawn(),
-            logits: true,
+            detail: running::detail(settings),
+            ..Item::new(sequence, text.drawn())
         })
         .collect();
     if items.is_empty() {
         return Ok(());
     }
-    let step = model.step(caches, &items, running::detail(settings))?;
+    let step = model.step(caches, &items)?;
     let logits = step.logits.chunks_exact(model.shape().vocab);
     for (((_, text), rows), logits) in running.iter_mut().zip(&step.rows).zip(logits) {
         text.push(rows, logits)?;

@@ -29,15 +29,6 @@ pub(super) fn detail(settings: &Settings) -> Detail {
     }
 }
 
-fn items(tokens: &[u32]) -> Vec<Item> {
-    let item = |t: &u32| Item {
-        sequence: 0,
-        token: *t,
-        logits: true,
-    };
-    tokens.iter().map(item).collect()
-}
-
 impl Running {
     /// Runs the prompt and the given tokens.
     pub(super) fn begin(
@@ -62,7 +53,7 @@ impl Running {
             task,
         };
         for chunk in text.task.given.clone().chunks(CHUNK) {
-            let step = model.step(cache, &items(chunk), detail(settings))?;
+            let step = model.step(cache, &Item::of(0, chunk, detail(settings)))?;
             let logits = step.logits.chunks_exact(model.shape().vocab);
             for ((token, rows), logits) in chunk.iter().zip(&step.rows).zip(logits) {
                 text.take(*token)?;
@@ -154,10 +145,10 @@ fn prompt(
 ) -> Result<(Vec<f32>, Vec<f32>)> {
     let (mut logits, mut sums) = (Vec::new(), vec![0f64; tokens.len()]);
     for chunk in tokens.chunks(CHUNK) {
-        let mut items = items(chunk);
+        let mut items = Item::of(0, chunk, Detail::Mean);
         let last = items.len() - 1;
         items[..last].iter_mut().for_each(|i| i.logits = false);
-        let step = model.step(cache, &items, Detail::Mean)?;
+        let step = model.step(cache, &items)?;
         for rows in &step.rows {
             for (sum, w) in sums.iter_mut().zip(rows.weights()) {
                 *sum += f64::from(*w);

@@ -31,21 +31,19 @@ fn decode(model: &Model, threads: usize, sequences: usize, steps: u32) -> f64 {
         let mut caches: Vec<Cache> = (0..sequences)
             .map(|_| Cache::new(model.shape(), 512))
             .collect();
-        let item = |sequence, token| Item {
-            sequence,
-            token,
-            logits: true,
-        };
         for s in 0..sequences {
-            let prompt: Vec<Item> = (0..16).map(|t| item(s, 100 + t)).collect();
-            model.step(&mut caches, &prompt, Detail::None).unwrap();
+            let prompt: Vec<u32> = (100..116).collect();
+            let prompt = Item::of(s, &prompt, Detail::None);
+            model.step(&mut caches, &prompt).unwrap();
         }
         let mut best = f64::INFINITY;
         for _ in 0..3 {
             let begin = Instant::now();
             for t in 0..steps {
-                let batch: Vec<Item> = (0..sequences).map(|s| item(s, 200 + t)).collect();
-                model.step(&mut caches, &batch, Detail::Mean).unwrap();
+                let batch: Vec<Item> = (0..sequences)
+                    .flat_map(|s| Item::of(s, &[200 + t], Detail::Mean))
+                    .collect();
+                model.step(&mut caches, &batch).unwrap();
             }
             best = best.min(begin.elapsed().as_secs_f64());
         }
@@ -56,16 +54,11 @@ fn decode(model: &Model, threads: usize, sequences: usize, steps: u32) -> f64 {
 /// Tokens/s of a finished text in chunks.
 fn score(model: &Model, chunk: usize) -> f64 {
     let mut caches = [Cache::new(model.shape(), 512)];
-    let text: Vec<Item> = (0..512)
-        .map(|t| Item {
-            sequence: 0,
-            token: 300 + t,
-            logits: true,
-        })
-        .collect();
+    let text: Vec<u32> = (300..812).collect();
+    let text = Item::of(0, &text, Detail::Mean);
     let begin = Instant::now();
     for part in text.chunks(chunk) {
-        model.step(&mut caches, part, Detail::Mean).unwrap();
+        model.step(&mut caches, part).unwrap();
     }
     512.0 / begin.elapsed().as_secs_f64()
 }

@@ -250,14 +250,9 @@ fn model(dir: &Path, input: &[u8]) -> Outcome {
         Err(e) => return refused(&e),
     };
     let chat = Text::open(&checkpoint).and_then(|text| text.chat("the end"));
-    let item = Item {
-        sequence: 0,
-        token: 0,
-        logits: true,
-    };
     let ran = Model::load(&checkpoint).and_then(|model| {
         let mut caches = [Cache::new(model.shape(), 1)];
-        model.step(&mut caches, &[item, item], Detail::Heads)
+        model.step(&mut caches, &Item::of(0, &[0, 0], Detail::Heads))
     });
     let told = |e: &Error| match refused(e) {
         Outcome::Accepted(text) | Outcome::Refused(text) => text,

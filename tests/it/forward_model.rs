@@ -10,21 +10,12 @@ fn model(tiny: &Tiny) -> Model {
     Model::open(&write(&dir, &tiny.gguf())).unwrap()
 }
 
-fn items(sequence: usize, tokens: &[u32]) -> Vec<Item> {
-    let item = |t: &u32| Item {
-        sequence,
-        token: *t,
-        logits: true,
-    };
-    tokens.iter().map(item).collect()
-}
-
 /// One sequence, `chunk` tokens a step; logits of every token.
 fn run(model: &Model, tokens: &[u32], chunk: usize, detail: Detail) -> Step {
     let mut caches = [Cache::new(model.shape(), tokens.len())];
     let mut all = Step::default();
     for part in tokens.chunks(chunk) {
-        let step = model.step(&mut caches, &items(0, part), detail).unwrap();
+        let step = model.step(&mut caches, &Item::of(0, part, detail)).unwrap();
         all.logits.extend(step.logits);
         all.rows.extend(step.rows);
     }
@@ -111,14 +102,14 @@ fn chunks_and_batch_mates_change_no_bit() {
     // Beside a longer prompt's chunk and a sequence that decodes.
     let mut caches: Vec<Cache> = (0..3).map(|_| Cache::new(model.shape(), 8)).collect();
     model
-        .step(&mut caches, &items(2, &[3, 4, 5]), Detail::None)
+        .step(&mut caches, &Item::of(2, &[3, 4, 5], Detail::None))
         .unwrap();
     let vocab = model.shape().vocab;
     for (t, token) in TEXT.iter().enumerate() {
-        let mut batch = items(0, &[8, 9]);
-        batch.extend(items(1, &[*token]));
-        batch.extend(items(2, &[6]));
-        let step = model.step(&mut caches, &batch, Detail::Heads).unwrap();
+        let mut batch = Item::of(0, &[8, 9], Detail::Heads);
+        batch.extend(Item::of(1, &[*token], Detail::Heads));
+        batch.extend(Item::of(2, &[6], Detail::Heads));
+        let step = model.step(&mut caches, &batch).unwrap();
         let own = &step.logits[2 * vocab..3 * vocab];
         assert_eq!(
             bits(own),
@@ -179,7 +170,7 @@ fn steps_that_cannot_be_are_refused_and_leave_the_cache() {
     let mut caches = [Cache::new(model.shape(), 4)];
     let refused = |caches: &mut [Cache], tokens: &[u32]| {
         let error = model
-            .step(caches, &items(0, tokens), Detail::None)
+            .step(caches, &Item::of(0, tokens, Detail::None))
             .unwrap_err();
         assert_eq!(error.exit_code(), 2);
         error.message

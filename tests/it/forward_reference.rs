@@ -66,13 +66,8 @@ fn greedy_tokens_probabilities_and_rows_are_those_of_numpy() {
     let model = Model::open(&path).unwrap();
     let (layers, heads) = (model.shape().layers, model.shape().heads);
     let mut caches = [Cache::new(model.shape(), 256)];
-    let item = |token: u32| Item {
-        sequence: 0,
-        token,
-        logits: true,
-    };
-    let prompt: Vec<Item> = golden.prompt.iter().map(|t| item(*t)).collect();
-    let step = model.step(&mut caches, &prompt, Detail::None).unwrap();
+    let prompt = Item::of(0, &golden.prompt, Detail::None);
+    let step = model.step(&mut caches, &prompt).unwrap();
     let vocab = model.shape().vocab;
     let mut logits = step.logits[(prompt.len() - 1) * vocab..].to_vec();
     let (mut worst, mut last) = ((0f64, 0f32), None);
@@ -84,7 +79,7 @@ fn greedy_tokens_probabilities_and_rows_are_those_of_numpy() {
         assert_eq!(best, *token as usize, "step {t}");
         worst.0 = worst.0.max((logp(&logits, best) - expected).abs());
         let step = model
-            .step(&mut caches, &[item(*token)], Detail::Heads)
+            .step(&mut caches, &Item::of(0, &[*token], Detail::Heads))
             .unwrap();
         let row = &step.rows[0];
         worst.1 = worst
