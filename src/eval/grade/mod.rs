@@ -68,6 +68,14 @@ impl Gold {
         }
     }
 
+    /// Whether two texts gave the same answer; none is the same as none.
+    pub fn same(&self, a: Option<&str>, b: Option<&str>) -> bool {
+        match (self, a, b) {
+            (Self::Boxed(_), Some(a), Some(b)) => boxed::equal(a, b),
+            _ => a == b,
+        }
+    }
+
     /// The right answer as a reader sees it.
     pub fn shown(&self) -> String {
         match self {

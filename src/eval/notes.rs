@@ -1,0 +1,132 @@
+//! What the figures of an evaluation do not show, and where theory says that they must agree.
+
+use std::collections::BTreeMap;
+
+use super::answer::{Evaluation, PolicyResult};
+use super::sum::Asked;
+use crate::policy::registry::Kind;
+
+/// Fewest problems that a difference in accuracy of ten points takes, about.
+const FEW: u32 = 200;
+
+/// Remarks on an answer.
+pub(super) fn notes(answer: &Evaluation, policies: &[Asked]) -> Vec<String> {
+    let mut notes = vec![scope(answer)];
+    notes.extend(accuracy(answer));
+    notes.extend(ungraded(answer));
+    if answer.question.teacher_forced {
+        notes.push("all policies ran along given texts: a text of their own, and so accuracy, was not asked for".into());
+    } else {
+        notes.push("KL, agreement and mass are along the full run's text: they do not say where a policy's own text ends up".into());
+    }
+    if answer.policies.iter().any(|p| p.destroyed_share > 0.0) {
+        notes.push("mass on destroyed tokens compares settings of one policy; between policies it does not rank".into());
+    }
+    notes.extend(budgets(answer));
+    notes.extend(without_hbm(answer, policies));
+    notes
+}
+
+fn scope(answer: &Evaluation) -> String {
+    let q = &answer.question;
+    let draws = if q.temperature > 0.0 {
+        format!("one draw each at temperature {} (seed {})", q.temperature, q.seed)
+    } else {
+        "one greedy run each".into()
+    };
+    let n = answer.problems.len();
+    format!(
+        "{n} problem{}, {draws}, {} only: intervals are over problems; another model, prompt or length may rank policies otherwise",
+        if n == 1 { "" } else { "s" },
+        q.model
+    )
+}
+
+/// Whether accuracy tells any policy from the full cache.
+fn accuracy(answer: &Evaluation) -> Option<String> {
+    let tested: Vec<&PolicyResult> = answer.policies.iter().skip(1).collect();
+    let graded = answer.policies.first()?.graded;
+    if graded == 0 || tested.is_empty() {
+        return None;
+    }
+    let apart = |p: &&&PolicyResult| p.mcnemar_p.is_some_and(|v| v < 0.05);
+    if tested.iter().filter(apart).count() > 0 {
+        return None;
+    }
+    let more = if graded < FEW {
+        format!("; {graded} graded problems show only large losses")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "accuracy tells no policy from the full cache here (McNemar p >= 0.05 for each): read KL and equal texts{more}"
+    ))
+}
+
+fn ungraded(answer: &Evaluation) -> Option<String> {
+    let without = answer.problems.iter().filter(|p| p.gold.is_none()).count();
+    (without > 0 && !answer.question.teacher_forced).then(|| {
+        format!("{without} of {} problems have no right answer in the file: they count for texts, not for accuracy", answer.problems.len())
+    })
+}
+
+fn budgets(answer: &Evaluation) -> Option<String> {
+    let q = &answer.question;
+    if let Some(e) = &q.equal {
+        return Some(format!(
+            "budgets were solved for equal {} at {} + {} tokens; texts that end earlier need not be equal (RETAINED, HBM PEAK)",
+            e.by, e.prompt_tokens, e.output_tokens
+        ));
+    }
+    let retained = answer.policies.iter().skip(1).map(|p| p.retained_share);
+    let (low, high) = retained.fold((f64::INFINITY, 0.0), |(l, h), r| (r.min(l), r.max(h)));
+    (high - low > 0.01 && high.is_finite()).then(|| {
+        "policies ran as asked and do not hold equally many tokens: rank them by --equal, or by the curves of --plot".into()
+    })
+}
+
+/// Four-tier settings that differ in `hbm` alone, and whether their figures do.
+fn without_hbm(answer: &Evaluation, policies: &[Asked]) -> Vec<String> {
+    let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, asked) in policies.iter().enumerate() {
+        if matches!(asked.spec.kind(), Kind::FourTier(_)) {
+            let key = asked.spec.params().into_iter().filter(|p| p.key != "hbm");
+            let words: Vec<String> = key.map(|p| format!("{}={}", p.key, p.value)).collect();
+            alike.entry(words.join(",")).or_default().push(at);
+        }
+    }
+    alike.retain(|_, list| list.len() > 1);
+    if alike.is_empty() {
+        return Vec::new();
+    }
+    let figures = |at: usize| {
+        let p = &answer.policies[at];
+        let texts = answer.problems.iter().map(|r| r.answers[at].text.clone());
+        let kl = answer.problems.iter().map(|r| r.answers[at].kl_mean.map(f64::to_bits));
+        let pairs: Vec<_> = texts.zip(kl).collect();
+        (p.perplexity.map(f64::to_bits), p.destroyed_mass_mean.to_bits(), pairs)
+    };
+    let same = |list: &Vec<usize>| list.iter().all(|at| figures(*at) == figures(list[0]));
+    let (equal, other): (Vec<_>, Vec<_>) = alike.into_values().partition(same);
+    let names = |lists: &[Vec<usize>]| {
+        let one = |l: &Vec<usize>| {
+            let words = l.iter().map(|at| policies[*at].text.as_str());
+            words.collect::<Vec<_>>().join(" = ")
+        };
+        lists.iter().map(one).collect::<Vec<_>>().join("; ")
+    };
+    let mut notes = Vec::new();
+    if !equal.is_empty() {
+        notes.push(format!(
+            "hbm makes no difference, to the last bit of text, KL and mass (Proposition 1; what is in T1 is read in full): {}",
+            names(&equal)
+        ));
+    }
+    if !other.is_empty() {
+        notes.push(format!(
+            "hbm does make a difference here (a preset whose choice of T3 depends on it): {}",
+            names(&other)
+        ));
+    }
+    notes
+}
