@@ -216,13 +216,11 @@ fn check<H: Head>(head: &H, line: &[u8], shown: &str) -> Result<()> {
         .map_err(|e| damaged(shown, 1, &format!("is not the head of a journal: {e}")))?;
     match head.difference(&found) {
         None => Ok(()),
-        Some(what) => Err(Error::usage(format!(
-            "{shown} is of another {}: {what}",
-            H::WORDS.what
-        ))
-        .help(
-            "ask as before, name another result with -o, or remove the file to start afresh",
-        )),
+        Some(what) => Err(
+            Error::usage(format!("{shown} is of another {}: {what}", H::WORDS.what)).help(
+                "ask as before, name another result with -o, or remove the file to start afresh",
+            ),
+        ),
     }
 }
 

@@ -144,6 +144,7 @@ impl<const PLAN: bool> FromArgMatches for Deployment<PLAN> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people.
+    #[value(alias("text"))]
     Table,
     /// For programs; base units, the unit in the key.
     Json,

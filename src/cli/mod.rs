@@ -8,6 +8,7 @@
 
 pub mod compare;
 pub mod drawing;
+pub mod eval;
 pub mod explain;
 pub mod fit;
 pub mod flags;
@@ -106,6 +107,8 @@ enum Command {
     Plot(Box<plot::PlotArgs>),
     /// Records a real model's attention: prompts in, traces (.kvt) out.
     Record(Box<record::RecordArgs>),
+    /// Measures what tiering policies do to a real model: accuracy, texts, divergence.
+    Eval(Box<eval::EvalArgs>),
     /// Imports, checks and prints recorded attention (.kvt).
     Trace { #[command(subcommand)] command: trace::TraceCommand },
     /// Prints a completion script for a shell.
@@ -187,6 +190,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Compare(args) => done(compare::run(args, out)),
         Command::Plot(args) => plot::run(args, out),
         Command::Record(args) => done(record::run(args, out)),
+        Command::Eval(args) => done(eval::run(args, out)),
         Command::Rerun(args) => rerun::run(args, out),
         Command::Trace { command } => {
             let _watch = progress::watch("working", command.bytes(), out.quiet());

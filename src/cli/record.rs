@@ -66,11 +66,11 @@ pub struct RecordArgs {
     out: PathBuf,
 }
 
-fn temperature(text: &str) -> std::result::Result<f64, String> {
+pub(super) fn temperature(text: &str) -> std::result::Result<f64, String> {
     within(text, |x| (0.0..=100.0).contains(&x), "0 to 100")
 }
 
-fn top_p(text: &str) -> std::result::Result<f64, String> {
+pub(super) fn top_p(text: &str) -> std::result::Result<f64, String> {
     within(text, |x| x > 0.0 && x <= 1.0, "over 0 and at most 1")
 }
 

@@ -33,6 +33,8 @@ pub enum What {
     Compare,
     /// Result of `selfcheck`.
     Selfcheck,
+    /// Result of `eval`.
+    Eval,
     /// A scenario file.
     Scenario,
 }
@@ -60,6 +62,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
         What::Validate => schemars::schema_for!(Validation).to_value(),
         What::Compare => schemars::schema_for!(Comparison).to_value(),
         What::Selfcheck => schemars::schema_for!(SelfCheck).to_value(),
+        What::Eval => schemars::schema_for!(crate::eval::Evaluation).to_value(),
         What::Scenario => crate::scenario::schema::scenario(),
     };
     out.result(&json::pretty(&schema)?)

@@ -34,6 +34,8 @@ pub struct Question {
     pub quantisation: String,
     /// File of the problems.
     pub problems: String,
+    /// Whether problems were given as they are, not put through the model's chat template.
+    pub raw: bool,
     /// Whether only given texts are run along; otherwise policies write texts of their own, too.
     pub teacher_forced: bool,
     /// Tokens of an answer at most.

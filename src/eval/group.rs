@@ -210,8 +210,10 @@ impl Group {
         is_end: &dyn Fn(u32) -> bool,
         decode: &dyn Fn(&[u32]) -> String,
     ) -> Result<Option<Ended>> {
-        let next = self.next(settings, is_end).map_err(|e| self.named(e, 0, policies))?;
-        let Next::Token(token) | Next::End(token) = next else {
+        let next = self
+            .next(settings, is_end)
+            .map_err(|e| self.named(e, 0, policies))?;
+        let (Next::Token(token) | Next::End(token)) = next else {
             return Ok(Some(self.end(settings, false, decode)));
         };
         self.compare(settings, policies, token)?;
@@ -231,7 +233,9 @@ impl Group {
         if step >= self.task.most {
             return Ok(Next::Over);
         }
-        let drawn = settings.sampler.draw(&self.logits, self.task.number, step)?;
+        let drawn = settings
+            .sampler
+            .draw(&self.logits, self.task.number, step)?;
         Ok(if is_end(drawn.token) {
             Next::End(drawn.token)
         } else {
@@ -251,7 +255,10 @@ impl Group {
             let own = Predicted::new(&m.logits).map_err(failed)?;
             m.tally.add(&full, &own, token);
             if m.other.is_none() && settings.free {
-                let drawn = settings.sampler.draw(&m.logits, number, step).map_err(failed)?;
+                let drawn = settings
+                    .sampler
+                    .draw(&m.logits, number, step)
+                    .map_err(failed)?;
                 m.other = (drawn.token != token).then_some((step, drawn.token));
             }
             Ok(())
@@ -302,7 +309,11 @@ impl Group {
         let mut out = Ended::default();
         let steps = u32::try_from(self.tokens.len()).unwrap_or(u32::MAX);
         let prompt = u32::try_from(self.task.prompt.len()).unwrap_or(u32::MAX);
-        let text = if settings.free { decode(&self.tokens) } else { String::new() };
+        let text = if settings.free {
+            decode(&self.tokens)
+        } else {
+            String::new()
+        };
         let same = settings.free.then(|| Own {
             text,
             tokens: steps,

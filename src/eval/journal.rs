@@ -34,8 +34,8 @@ pub fn open(
     (file, problems): (&Path, usize),
     resume: bool,
 ) -> Result<(Journal, Vec<Cell>)> {
-    let sum = checksum(file)
-        .map_err(|e| Error::usage(format!("cannot read {}: {e}", file.display())))?;
+    let sum =
+        checksum(file).map_err(|e| Error::usage(format!("cannot read {}: {e}", file.display())))?;
     let head = Head {
         schema: <Head as journal::Head>::SCHEMA.into(),
         kvplan_version: env!("CARGO_PKG_VERSION").into(),
@@ -75,7 +75,9 @@ impl journal::Head for Head {
                 let number = |h: &Self| h.problems.to_string();
                 differs("the number of problems", &number(found), &number(self))
             })
-            .or_else(|| (self.file != found.file).then(|| "the file of problems has changed".into()))
+            .or_else(|| {
+                (self.file != found.file).then(|| "the file of problems has changed".into())
+            })
             .or_else(|| differs("--teacher-forced", &forced(then), &forced(now)))
             .or_else(|| {
                 let most = |q: &Question| q.max_new_tokens.to_string();

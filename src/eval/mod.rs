@@ -14,6 +14,7 @@
 
 pub mod answer;
 pub mod compare;
+pub mod figure;
 pub mod grade;
 mod group;
 pub mod journal;

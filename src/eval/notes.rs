@@ -30,7 +30,10 @@ pub(super) fn notes(answer: &Evaluation, policies: &[Asked]) -> Vec<String> {
 fn scope(answer: &Evaluation) -> String {
     let q = &answer.question;
     let draws = if q.temperature > 0.0 {
-        format!("one draw each at temperature {} (seed {})", q.temperature, q.seed)
+        format!(
+            "one draw each at temperature {} (seed {})",
+            q.temperature, q.seed
+        )
     } else {
         "one greedy run each".into()
     };
@@ -102,9 +105,16 @@ fn without_hbm(answer: &Evaluation, policies: &[Asked]) -> Vec<String> {
     let figures = |at: usize| {
         let p = &answer.policies[at];
         let texts = answer.problems.iter().map(|r| r.answers[at].text.clone());
-        let kl = answer.problems.iter().map(|r| r.answers[at].kl_mean.map(f64::to_bits));
+        let kl = answer
+            .problems
+            .iter()
+            .map(|r| r.answers[at].kl_mean.map(f64::to_bits));
         let pairs: Vec<_> = texts.zip(kl).collect();
-        (p.perplexity.map(f64::to_bits), p.destroyed_mass_mean.to_bits(), pairs)
+        (
+            p.perplexity.map(f64::to_bits),
+            p.destroyed_mass_mean.to_bits(),
+            pairs,
+        )
     };
     let same = |list: &Vec<usize>| list.iter().all(|at| figures(*at) == figures(list[0]));
     let (equal, other): (Vec<_>, Vec<_>) = alike.into_values().partition(same);

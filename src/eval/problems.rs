@@ -54,9 +54,8 @@ pub fn read(path: &Path, limit: usize) -> Result<Vec<Problem>> {
         }
         let line = line.map_err(failed)?;
         if !line.trim().is_empty() {
-            let wrong = |why: String| {
-                Error::data(format!("{shown}, line {number}: {why}")).help(FORMS)
-            };
+            let wrong =
+                |why: String| Error::data(format!("{shown}, line {number}: {why}")).help(FORMS);
             all.push(parse(&line, number).map_err(wrong)?);
         }
     }
@@ -125,7 +124,8 @@ fn math(value: &Value) -> Parsed<Parts> {
         Some(answer) if !answer.trim().is_empty() => Some(Gold::expression(&answer)),
         _ => boxed(),
     };
-    let gold = gold.ok_or("no `answer`, and no \\boxed{} in `solution`: there is no right answer")?;
+    let gold =
+        gold.ok_or("no `answer`, and no \\boxed{} in `solution`: there is no right answer")?;
     Ok((problem, Some(gold), solution))
 }
 

@@ -146,7 +146,10 @@ impl Work<'_> {
                 solo.map(begin).transpose()?.map(Unit::Writing)
             } else {
                 let wide = |t: &Task| 1 + t.todo.iter().filter(|p| **p != 0).count();
-                let fits = self.tasks.front().is_some_and(|t| wide(t) <= room || busy == 0);
+                let fits = self
+                    .tasks
+                    .front()
+                    .is_some_and(|t| wide(t) <= room || busy == 0);
                 let task = if fits { self.tasks.pop_front() } else { None };
                 let begin = |t| Group::begin(self.model, self.settings, self.policies, t, tell);
                 task.map(begin).transpose()?.map(Unit::Group)
@@ -167,10 +170,13 @@ impl Work<'_> {
             let Words { is_end, decode } = words;
             let ended = match &mut unit {
                 Unit::Group(g) => g.advance(settings, policies, is_end, decode)?,
-                Unit::Writing(w) => w.advance(settings, policies, is_end, decode)?.map(|cell| Ended {
-                    cells: vec![cell],
-                    solos: Vec::new(),
-                }),
+                Unit::Writing(w) => {
+                    w.advance(settings, policies, is_end, decode)?
+                        .map(|cell| Ended {
+                            cells: vec![cell],
+                            solos: Vec::new(),
+                        })
+                }
             };
             match ended {
                 None => kept.push(unit),

@@ -133,7 +133,11 @@ impl Writing {
 /// An error of a model's numbers, with the problem and the policy it came up in.
 pub(super) fn named(error: Error, line: u32, policy: &PolicySpec) -> Error {
     Error {
-        message: format!("problem of line {line}, policy `{}`: {}", policy.name(), error.message),
+        message: format!(
+            "problem of line {line}, policy `{}`: {}",
+            policy.name(),
+            error.message
+        ),
         ..error
     }
 }

@@ -5,9 +5,7 @@
 
 use crate::stats::{mean, percentile};
 
-use super::answer::{
-    AnswerResult, EVAL_SCHEMA, Evaluation, PolicyResult, ProblemResult, Question,
-};
+use super::answer::{AnswerResult, EVAL_SCHEMA, Evaluation, PolicyResult, ProblemResult, Question};
 use super::problems::Problem;
 use super::tally::{Z95, mcnemar, ratio_interval, wilson};
 use super::{Along, Cell, notes};
@@ -50,7 +48,9 @@ pub fn evaluation(
     let results: Vec<PolicyResult> = results
         .map(|(at, asked)| table.policy(at, asked, question.seed))
         .collect();
-    let rows = (0..problems.len()).map(|p| table.problem(p, policies)).collect();
+    let rows = (0..problems.len())
+        .map(|p| table.problem(p, policies))
+        .collect();
     let mut answer = Evaluation {
         schema: EVAL_SCHEMA.into(),
         kvplan_version: env!("CARGO_PKG_VERSION").into(),
@@ -188,10 +188,18 @@ fn texts(result: &mut PolicyResult, all: &[Graded<'_>]) {
         return;
     }
     let number = |test: &dyn Fn(bool, bool) -> bool| {
-        count(graded.iter().filter(|(_, (own, full))| test(*own, *full)).count())
+        count(
+            graded
+                .iter()
+                .filter(|(_, (own, full))| test(*own, *full))
+                .count(),
+        )
     };
     let correct = number(&|own, _| own);
-    let (gained, lost) = (number(&|own, full| own && !full), number(&|own, full| !own && full));
+    let (gained, lost) = (
+        number(&|own, full| own && !full),
+        number(&|own, full| !own && full),
+    );
     result.correct = Some(correct);
     result.accuracy = over(f64::from(correct), f64::from(result.graded));
     let interval = wilson(correct, result.graded, Z95);
@@ -208,7 +216,10 @@ fn texts(result: &mut PolicyResult, all: &[Graded<'_>]) {
 /// Figures along the text that all policies run.
 fn along(result: &mut PolicyResult, cells: &[&Cell], seed: u64) {
     let all = cells.iter().map(|c| c.along.predicted);
-    let sum = all.clone().reduce(super::compare::Tally::plus).unwrap_or_default();
+    let sum = all
+        .clone()
+        .reduce(super::compare::Tally::plus)
+        .unwrap_or_default();
     let n = f64::from(sum.tokens);
     result.predicted_tokens = sum.tokens;
     result.kl_mean = over(sum.kl, n);

@@ -51,7 +51,10 @@ pub fn ratio_interval(parts: &[(f64, f64)], resamples: u32, seed: u64) -> Option
         if under > 0.0 { over / under } else { 0.0 }
     };
     let mut ratios: Vec<f64> = (0..resamples).map(|_| one()).collect();
-    Some((percentile(&mut ratios, 0.05)?, percentile(&mut ratios, 0.95)?))
+    Some((
+        percentile(&mut ratios, 0.05)?,
+        percentile(&mut ratios, 0.95)?,
+    ))
 }
 
 #[cfg(test)]
@@ -64,11 +67,20 @@ mod tests {
     #[test]
     fn wilson_by_hand() {
         let (low, high) = wilson(15, 50, 1.96).unwrap();
-        assert!((low - 0.191_034).abs() < 1e-5 && (high - 0.437_506).abs() < 1e-5, "{low} {high}");
+        assert!(
+            (low - 0.191_034).abs() < 1e-5 && (high - 0.437_506).abs() < 1e-5,
+            "{low} {high}"
+        );
         let (low, high) = wilson(0, 10, 1.96).unwrap();
-        assert!(low == 0.0 && (high - 0.277_540).abs() < 1e-5, "{low} {high}");
+        assert!(
+            low == 0.0 && (high - 0.277_540).abs() < 1e-5,
+            "{low} {high}"
+        );
         let (low, high) = wilson(10, 10, 1.96).unwrap();
-        assert!((low - 0.722_460).abs() < 1e-5 && (high - 1.0).abs() < 1e-12, "{low} {high}");
+        assert!(
+            (low - 0.722_460).abs() < 1e-5 && (high - 1.0).abs() < 1e-12,
+            "{low} {high}"
+        );
         assert_eq!(wilson(0, 0, Z95), None);
     }
 

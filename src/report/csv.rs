@@ -124,6 +124,14 @@ fn tree(result: &impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(result).map_err(|e| Error::internal(format!("the result is no JSON: {e}")))
 }
 
+/// The columns of one result.
+///
+/// # Errors
+/// A bug in the writer (exit 70).
+pub(super) fn row(result: &impl serde::Serialize, columns: &[&str]) -> Result<Vec<String>> {
+    Ok(cells(&tree(result)?, columns))
+}
+
 fn cells(value: &Value, columns: &[&str]) -> Vec<String> {
     columns.iter().map(|c| cell(value, c)).collect()
 }

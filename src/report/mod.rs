@@ -8,6 +8,7 @@
 pub mod cells;
 pub mod compare;
 pub mod csv;
+pub mod eval;
 pub mod explain;
 pub mod fit;
 pub mod formulas;

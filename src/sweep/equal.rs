@@ -182,8 +182,8 @@ impl Equal {
     }
 
     fn search(&self, knob: &Knob, target: f64, at: impl Fn(u32) -> Result<f64>) -> Result<u32> {
-        let (mut low, mut high) = (knob.low, knob.high);
-        let (mut at_low, mut at_high) = (at(low)?, at(high)?);
+        let (low, high) = (knob.low, knob.high);
+        let (at_low, at_high) = (at(low)?, at(high)?);
         let (least, most) = (at_low.min(at_high), at_low.max(at_high));
         let reach = TOLERANCE * target;
         if target < least - reach || target > most + reach {
@@ -200,21 +200,7 @@ impl Equal {
                 self.by.show(at_high)
             )));
         }
-        let rises = at_high >= at_low;
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            let value = at(middle)?;
-            if (value >= target) == rises {
-                (high, at_high) = (middle, value);
-            } else {
-                (low, at_low) = (middle, value);
-            }
-        }
-        Ok(if (at_high - target).abs() < (at_low - target).abs() {
-            high
-        } else {
-            low
-        })
+        knob.nearest(target, at)
     }
 
     /// Holds what a full simulation came to against the target.

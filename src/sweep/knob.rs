@@ -43,7 +43,15 @@ impl Knob {
     /// # Errors
     /// Usage: it has none.
     pub(super) fn of(spec: &PolicySpec, by: By, scenario: &Scenario) -> Result<Self> {
-        let whole = scenario.prompt.saturating_add(scenario.output);
+        Self::at(spec, by, scenario.prompt, scenario.output)
+    }
+
+    /// As [`Knob::of`], at a prompt and an output (tokens).
+    ///
+    /// # Errors
+    /// As [`Knob::of`].
+    pub(super) fn at(spec: &PolicySpec, by: By, prompt: u32, output: u32) -> Result<Self> {
+        let whole = prompt.saturating_add(output);
         let tokens = |key, least: u32| Self {
             low: least.min(whole),
             high: whole,
@@ -57,7 +65,7 @@ impl Knob {
             }
             Kind::FourTier(p) | Kind::Oracle(p) => match by {
                 By::HbmPeak | By::Tpot => Self {
-                    low: spec.least_hbm_tokens(scenario.prompt).min(whole),
+                    low: spec.least_hbm_tokens(prompt).min(whole),
                     high: whole,
                     what: What::Tokens("hbm", "tok"),
                 },
@@ -87,6 +95,30 @@ impl Knob {
             Kind::SnapKv(p) | Kind::SnapKvMean(p) => tokens("budget", p.window.saturating_add(1)),
             Kind::Random(p) => tokens("budget", p.sinks.saturating_add(p.window)),
             Kind::Tova(_) | Kind::TovaMean(_) | Kind::Raas(_) | Kind::Lru(_) => tokens("budget", 1),
+        })
+    }
+
+    /// The value whose figure is nearest to `target`, by bisection; an end where the target is beyond it.
+    ///
+    /// # Errors
+    /// As `at`.
+    pub(super) fn nearest(&self, target: f64, at: impl Fn(u32) -> Result<f64>) -> Result<u32> {
+        let (mut low, mut high) = (self.low, self.high);
+        let (mut at_low, mut at_high) = (at(low)?, at(high)?);
+        let rises = at_high >= at_low;
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let value = at(middle)?;
+            if (value >= target) == rises {
+                (high, at_high) = (middle, value);
+            } else {
+                (low, at_low) = (middle, value);
+            }
+        }
+        Ok(if (at_high - target).abs() < (at_low - target).abs() {
+            high
+        } else {
+            low
         })
     }
 

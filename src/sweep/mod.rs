@@ -12,6 +12,7 @@
 
 pub mod answer;
 pub mod axis;
+pub mod by_counts;
 pub mod equal;
 pub mod figure;
 pub mod grid;

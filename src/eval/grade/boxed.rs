@@ -20,7 +20,9 @@ pub(super) fn extract(text: &str) -> Option<String> {
 fn content(rest: &str) -> Option<&str> {
     let trimmed = rest.trim_start();
     if !trimmed.starts_with('{') {
-        let word = trimmed.split(|c: char| c.is_whitespace() || c == '$').next()?;
+        let word = trimmed
+            .split(|c: char| c.is_whitespace() || c == '$')
+            .next()?;
         return (trimmed.len() < rest.len() && !word.is_empty()).then_some(word);
     }
     let end = closing(trimmed)?;
@@ -137,7 +139,9 @@ fn without_text(text: &str) -> String {
 fn after_power(text: &str) -> &str {
     match closing(text) {
         Some(end) if text.starts_with('{') => &text[end + 1..],
-        _ => text.strip_prefix(|c: char| c.is_ascii_digit()).unwrap_or(text),
+        _ => text
+            .strip_prefix(|c: char| c.is_ascii_digit())
+            .unwrap_or(text),
     }
 }
 
@@ -274,7 +278,10 @@ mod tests {
         for (text, want) in [
             (r"so $\boxed{\frac{1}{2}}$.", r"\frac{1}{2}"),
             (r"\boxed{a} then \boxed{b}", "b"),
-            (r"\boxed{\left( 3, \frac{\pi}{2} \right)}", r"(3,\frac{\pi}{2})"),
+            (
+                r"\boxed{\left( 3, \frac{\pi}{2} \right)}",
+                r"(3,\frac{\pi}{2})",
+            ),
             (r"\boxed{\{1, 2\}}", r"\{1,2\}"),
             (r"\boxed 5$ is it", "5"),
             (r"\fbox{7}", "7"),
@@ -285,7 +292,15 @@ mod tests {
         ] {
             assert_eq!(extract(text).as_deref(), Some(want), "{text}");
         }
-        for text in ["", "boxed{5}", r"\boxed", r"\boxed{", r"\boxed{}", r"\boxed{ }", "the answer is 5"] {
+        for text in [
+            "",
+            "boxed{5}",
+            r"\boxed",
+            r"\boxed{",
+            r"\boxed{}",
+            r"\boxed{ }",
+            "the answer is 5",
+        ] {
             assert_eq!(extract(text), None, "{text}");
         }
     }
@@ -320,7 +335,12 @@ mod tests {
             (r"\frac{\sqrt3}2", r"\frac{\sqrt{3}}{2}"),
             ("\u{2212}4", "-4"),
         ] {
-            assert!(equal(&normal(a), &normal(b)), "{a} and {b}: {} {}", normal(a), normal(b));
+            assert!(
+                equal(&normal(a), &normal(b)),
+                "{a} and {b}: {} {}",
+                normal(a),
+                normal(b)
+            );
         }
         for (a, b) in [
             ("5", "-5"),
@@ -336,7 +356,12 @@ mod tests {
             ("12", "1,2"),
             (r"\frac{1}{23}", r"\frac{12}{3}"),
         ] {
-            assert!(!equal(&normal(a), &normal(b)), "{a} and {b}: {} {}", normal(a), normal(b));
+            assert!(
+                !equal(&normal(a), &normal(b)),
+                "{a} and {b}: {} {}",
+                normal(a),
+                normal(b)
+            );
         }
     }
 }

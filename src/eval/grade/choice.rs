@@ -33,7 +33,8 @@ fn phrased(text: &str, choices: &[String]) -> Option<usize> {
         .collect();
     ends.sort_unstable();
     ends.into_iter().rev().find_map(|at| {
-        let rest = text[at..].trim_start_matches(|c: char| c.is_whitespace() || ":*\"'`$".contains(c));
+        let rest =
+            text[at..].trim_start_matches(|c: char| c.is_whitespace() || ":*\"'`$".contains(c));
         letter(rest, choices.len()).or_else(|| begins(rest, choices))
     })
 }
@@ -76,14 +77,20 @@ fn begins(text: &str, choices: &[String]) -> Option<usize> {
         let words = plain(c);
         !words.is_empty() && (text == words || text.starts_with(&format!("{words} ")))
     });
-    found.max_by_key(|(at, c)| (c.len(), usize::MAX - at)).map(|(at, _)| at)
+    found
+        .max_by_key(|(at, c)| (c.len(), usize::MAX - at))
+        .map(|(at, _)| at)
 }
 
 fn boxed(text: &str, choices: &[String]) -> Option<usize> {
     let inner = super::boxed::extract(text)?;
     letter(&inner, choices.len())
         .filter(|_| inner.len() <= 3)
-        .or_else(|| choices.iter().position(|c| super::boxed::normal(c) == inner))
+        .or_else(|| {
+            choices
+                .iter()
+                .position(|c| super::boxed::normal(c) == inner)
+        })
 }
 
 /// A text that is a letter, or whose first line begins with one as a list does: `B. because`.
@@ -121,9 +128,9 @@ fn worded(text: &str, choices: &[String]) -> Option<usize> {
         .filter(|(_, c)| c.trim().len() > 1 && text.contains(c.as_str()))
         .collect();
     let mut whole = there.iter().filter(|(at, c)| {
-        !there
-            .iter()
-            .any(|(other, longer)| other != at && longer.len() > c.len() && longer.contains(c.as_str()))
+        !there.iter().any(|(other, longer)| {
+            other != at && longer.len() > c.len() && longer.contains(c.as_str())
+        })
     });
     let first = whole.next()?;
     whole.next().is_none().then_some(first.0)
@@ -182,7 +189,10 @@ mod tests {
 
     #[test]
     fn the_words_of_a_choice() {
-        assert_eq!(of("The answer is planetary days will become shorter"), Some(2));
+        assert_eq!(
+            of("The answer is planetary days will become shorter"),
+            Some(2)
+        );
         assert_eq!(of("Days: PLANETARY  DAYS will become shorter!"), Some(2));
         assert_eq!(of("It is gravity."), Some(3));
         // Two of them: it does not say which.

@@ -13,6 +13,7 @@
 pub mod canvas;
 pub mod chrome;
 pub mod equal;
+pub mod eval;
 pub mod face;
 pub mod frame;
 pub mod how_far;

@@ -1,0 +1,492 @@
+//! `kvplan eval`: what policies do to a real model.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::{Args, ValueHint};
+
+use super::flags::{Format, ResultArgs};
+use super::out::Out;
+use super::{interrupt, plot, progress, record};
+use crate::error::{Error, Result};
+use crate::eval::answer::{EqualBy, Question};
+use crate::eval::problems::{self, Problem};
+use crate::eval::{self, Asked, Cell, Evaluation, Settings, Task, figure, journal};
+use crate::forward::{self, Checkpoint, Model, Positions, Quantiser, Sampler, Storage, Text};
+use crate::journal::Journal;
+use crate::policy::four_tier::Hbm;
+use crate::policy::{self, PolicySpec};
+use crate::record::facts;
+use crate::report::plot::eval as drawing;
+use crate::report::{Style, eval as page, json, md, table};
+use crate::sweep::by_counts;
+use crate::units::text::group;
+
+/// Shares of HBM and of evicted tokens that `--grid` runs.
+const GRID: ([&str; 3], [&str; 4]) = (["0.3", "0.5", "0.7"], ["0.01", "0.03", "0.05", "0.1"]);
+
+/// Arguments of `eval`.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "PROBLEMS\n  \
+    JSON lines: {\"question\", \"final\"} (a number, as GSM8K), {\"problem\", \"answer\"} (an expression in \\boxed{}, as MATH),\n  \
+    {\"query\", \"choices\", \"gold\"} (as ARC), or {\"prompt\"} as of `record`, which has no right answer.\n\n\
+    WHAT IS RUN\n  \
+    The full cache answers every problem. Each policy runs along that text (KL, agreement, mass on destroyed tokens) and\n  \
+    writes a text of its own (accuracy, equal texts). --teacher-forced runs along given texts alone: the `answer`,\n  \
+    `solution` or `text` of a problem, else the full cache's text.\n\n\
+    EQUAL\n  \
+    The first policy is the reference; the budget of each other one is solved for as many tokens retained (mean over\n  \
+    steps), or in HBM at the peak, at the median prompt and --max-new.\n\n\
+    STOPPED\n  \
+    With -o FILE finished cells are kept in FILE.part; after Ctrl-C or a kill, --resume goes on to the same bytes.\n\n\
+    EXAMPLES:\n  \
+    kvplan eval --model smollm2.gguf --problems gsm8k.jsonl --limit 20 \\\n    \
+    --policy four-tier:evict=0.03,semantics=per-interval --policy h2o:heavy=100,recent=100\n  \
+    kvplan eval --model smollm2.gguf --problems gsm8k.jsonl --grid -o grid.json --plot grid.svg\n  \
+    kvplan eval --model smollm2.gguf --problems math.jsonl --teacher-forced --equal retained \\\n    \
+    --policy four-tier:evict=0.5,semantics=cumulative --policy streaming-llm --policy h2o")]
+pub struct EvalArgs {
+    /// A .gguf file, or a folder with config.json, tokenizer.json and .safetensors files
+    #[arg(long, value_name = "MODEL", value_hint = ValueHint::AnyPath)]
+    model: PathBuf,
+    /// File of problems
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    problems: PathBuf,
+    /// Policy beside the full cache: NAME[:key=value,...]; repeatable (`kvplan list policies`)
+    #[arg(long, value_name = "POLICY")]
+    policy: Vec<String>,
+    /// Add four-tier at hbm 30, 50, 70 % by evict 1, 3, 5, 10 % per interval; further parameters after `=`
+    #[arg(long, value_name = "PARAMETERS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    grid: Option<String>,
+    /// Run along given texts only; no policy writes one of its own
+    #[arg(long)]
+    teacher_forced: bool,
+    /// Bring the policies to the same: retained or hbm-peak
+    #[arg(long, value_name = "WHAT", conflicts_with = "grid")]
+    equal: Option<String>,
+    /// Tokens of a text at most
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    max_new: u32,
+    /// Only the first N problems
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Softmax temperature; 0 takes the likeliest token
+    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = record::temperature)]
+    temperature: f64,
+    /// Share of the probability that is drawn from, the likeliest tokens first
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = record::top_p)]
+    top_p: f64,
+    /// Seed of the draws
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// What T2 does to keys and values: per-token, per-channel or per-tensor, then -8 or -4
+    #[arg(long, value_name = "QUANTISER", default_value = "per-token-8", value_parser = Quantiser::parse)]
+    t2: Quantiser,
+    /// Positions of new tokens: kept, or restart at the number of live tokens as in the published run
+    #[arg(long, value_name = "WHICH", default_value = "kept", value_parser = Positions::parse)]
+    positions: Positions,
+    /// Sequences that step together; more is faster and takes more memory, the result is the same
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    together: u16,
+    /// Problems as they are, not put through the model's chat template
+    #[arg(long)]
+    raw: bool,
+    /// Go on with what a stopped run left beside the result (FILE.part)
+    #[arg(long)]
+    resume: bool,
+    #[command(flatten)]
+    result: ResultArgs,
+    /// Write every text, a row a policy and problem, into FILE (.csv) as well
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    answers: Option<PathBuf>,
+    /// Draw divergence against what policies keep into FILE (.svg or .png) as well
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    plot: Option<PathBuf>,
+}
+
+/// Reads the model and the problems, runs them and writes the answer.
+///
+/// # Errors
+/// A model, a problem, a policy or a file that cannot be used (exit 2); damaged files, logits that are not finite (exit 3).
+pub fn run(args: &EvalArgs, out: &mut Out) -> Result<()> {
+    args.keep()?;
+    let image = args.plot.as_deref().map(plot::image).transpose()?;
+    let asked = args.asked()?;
+    let limit = args.limit.map_or(usize::MAX, |n| n as usize);
+    let problems = problems::read(&args.problems, limit)?;
+    let checkpoint = Checkpoint::open(&args.model)?;
+    let text = Text::open(&checkpoint)?;
+    let context = checkpoint.shape.context;
+    let tokens = args.tokens(&problems, &text, context)?;
+    let (asked, equal) = args.brought(asked, &tokens)?;
+    let policies = resolved(&asked)?;
+    let question = args.question(&checkpoint, equal)?;
+    args.result.open(out)?;
+    let answers = args.answers.as_deref().map(Out::beside).transpose()?;
+    let drawn = args.plot.as_deref().map(Out::beside).transpose()?;
+    let (kept, finished) = args.journal(&question, &policies, problems.len(), out)?;
+    let job = Job {
+        args,
+        policies: &policies,
+        text: &text,
+        journal: kept.as_ref(),
+    };
+    let model = Model::load(&checkpoint)?;
+    let cells = job.cells(
+        &model,
+        job.tasks(&problems, tokens, &finished, context),
+        finished,
+        out,
+    )?;
+    let answer = eval::evaluation(question, &policies, &problems, cells)?;
+    if let Some(mut file) = answers {
+        file.result(&page::answers(&answer)?)?;
+        file.finish()?;
+    }
+    if let (Some(mut file), Some(image)) = (drawn, image) {
+        file.bytes(&drawing::draw(&figure::figure(&answer), image)?)?;
+        file.finish()?;
+    }
+    args.write(&answer, out)?;
+    out.finish()?;
+    if let Some(journal) = kept {
+        interrupt::promise(None);
+        journal.remove(); // only now is the result in its place
+    }
+    Ok(())
+}
+
+/// Policies with their parameters, each once, the full cache first.
+fn resolved(texts: &[String]) -> Result<Vec<Asked>> {
+    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
+    for text in std::iter::once("full").chain(texts.iter().map(String::as_str)) {
+        let spec = runnable(text)?;
+        if seen.insert(spec.to_string()) {
+            all.push(Asked {
+                text: text.to_string(),
+                spec,
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// A policy that a model can decode under.
+fn runnable(text: &str) -> Result<PolicySpec> {
+    let spec = policy::parse(text)?;
+    forward::check(&spec)?;
+    if let Some(hbm @ (Hbm::Fit | Hbm::Bytes(_))) = spec.hbm() {
+        return Err(Error::usage(format!(
+            "policy `{}`, parameter `hbm`: {hbm} needs the memory of a machine, and there is none here",
+            spec.name()
+        ))
+        .help("give a share of the unprotected tokens (hbm=0.5), or tokens a request (hbm=600tok)"));
+    }
+    Ok(spec)
+}
+
+impl EvalArgs {
+    /// Policies as asked, the grid's after those named.
+    fn asked(&self) -> Result<Vec<String>> {
+        let mut all = self.policy.clone();
+        if let Some(more) = &self.grid {
+            let (ratios, evicted) = GRID;
+            for hbm in ratios {
+                for evict in evicted {
+                    let semantics = if more.contains("semantics=") {
+                        ""
+                    } else {
+                        ",semantics=per-interval"
+                    };
+                    let more = if more.is_empty() {
+                        String::new()
+                    } else {
+                        format!(",{more}")
+                    };
+                    all.push(format!(
+                        "four-tier:hbm={hbm},evict={evict}{semantics}{more}"
+                    ));
+                }
+            }
+        }
+        if all.is_empty() {
+            return Err(
+                Error::usage("there is no policy to hold against the full cache")
+                    .help("name one with --policy (`kvplan list policies`), or ask for --grid"),
+            );
+        }
+        for text in &all {
+            runnable(text)?;
+        }
+        Ok(all)
+    }
+
+    /// Prompts in tokens; one that leaves no room for an answer is refused before any work.
+    fn tokens(&self, problems: &[Problem], text: &Text, context: usize) -> Result<Vec<Vec<u32>>> {
+        let one = |p: &Problem| {
+            let ids = if self.raw {
+                text.raw(&p.message)?
+            } else {
+                text.chat(&p.message)?
+            };
+            let wrong = |why: String| {
+                Error::data(format!(
+                    "{}, line {}: {why}",
+                    self.problems.display(),
+                    p.line
+                ))
+            };
+            if ids.is_empty() {
+                return Err(wrong("its prompt has no token".into()));
+            }
+            if ids.len() >= context {
+                return Err(wrong(format!(
+                    "its prompt of {} tokens leaves no room in the model's context of {context}",
+                    ids.len()
+                ))
+                .help("shorten or remove it"));
+            }
+            Ok(ids)
+        };
+        problems.iter().map(one).collect()
+    }
+
+    /// Policies brought to something equal, where that is asked for.
+    fn brought(
+        &self,
+        asked: Vec<String>,
+        tokens: &[Vec<u32>],
+    ) -> Result<(Vec<String>, Option<EqualBy>)> {
+        let Some(by) = &self.equal else {
+            return Ok((asked, None));
+        };
+        let mut lengths: Vec<usize> = tokens.iter().map(Vec::len).collect();
+        let prompt = crate::stats::percentile_of(&mut lengths, 0.5).unwrap_or(1);
+        let prompt = u32::try_from(prompt).unwrap_or(u32::MAX);
+        let brought = by_counts::bring(by, &asked, prompt, self.max_new)?;
+        let equal = EqualBy {
+            by: by.clone(),
+            target_tokens: brought.target,
+            prompt_tokens: prompt,
+            output_tokens: self.max_new,
+        };
+        Ok((brought.policies, Some(equal)))
+    }
+
+    fn question(&self, checkpoint: &Checkpoint, equal: Option<EqualBy>) -> Result<Question> {
+        let header = facts(checkpoint)?;
+        let positions = match self.positions {
+            Positions::Kept => "kept",
+            Positions::Restart => "restart",
+        };
+        Ok(Question {
+            model: checkpoint.name.clone(),
+            weights_sha256: header.weights_sha256.unwrap_or_default(),
+            quantisation: checkpoint.quantisation(),
+            problems: self.problems.display().to_string(),
+            raw: self.raw,
+            teacher_forced: self.teacher_forced,
+            max_new_tokens: self.max_new,
+            temperature: self.temperature,
+            top_p: self.top_p,
+            seed: self.seed,
+            t2: self.t2.to_string(),
+            positions: positions.into(),
+            equal,
+        })
+    }
+
+    /// The result as a file that a journal can lie beside.
+    fn file(&self) -> Option<&Path> {
+        let path = self.result.out.as_deref()?;
+        let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
+        (path.as_os_str() != "-" && !special).then_some(path)
+    }
+
+    fn journal(
+        &self,
+        question: &Question,
+        policies: &[Asked],
+        problems: usize,
+        out: &Out,
+    ) -> Result<(Option<Journal>, Vec<Cell>)> {
+        let Some(file) = self.file() else {
+            if self.resume {
+                return Err(Error::usage("--resume goes on with a file")
+                    .help("name the result with -o FILE: finished cells are kept in FILE.part"));
+            }
+            return Ok((None, Vec::new()));
+        };
+        let path = Journal::beside(file);
+        let of = (self.problems.as_path(), problems);
+        let (journal, finished) = journal::open(&path, question, policies, of, self.resume)?;
+        if !finished.is_empty() {
+            let all = problems * policies.len();
+            out.note(&format!(
+                "{} of {all} cells were finished before",
+                finished.len()
+            ));
+        }
+        interrupt::promise(Some(format!(
+            "finished cells are kept in {}: the same command with --resume goes on",
+            path.display()
+        )));
+        Ok((Some(journal), finished))
+    }
+
+    fn write(&self, answer: &Evaluation, out: &mut Out) -> Result<()> {
+        let format = self.result.format();
+        if !matches!(format, Format::Table | Format::Md) {
+            answer.notes.iter().for_each(|n| out.note(n)); // a page shows its own
+        }
+        let style = Style { color: out.color() };
+        out.result(&match format {
+            Format::Table => table::render(&page::page(answer), style),
+            Format::Json => json::pretty(answer)?,
+            Format::Csv => page::csv(answer)?,
+            Format::Md => md::render(&page::page(answer)),
+        })
+    }
+
+    /// Refuses to write over what the run reads, or twice into one file.
+    fn keep(&self) -> Result<()> {
+        let real = |p: &Path| std::fs::canonicalize(p).unwrap_or_else(|_| p.to_path_buf());
+        let mut taken = vec![real(&self.model), real(&self.problems)];
+        let written = [&self.result.out, &self.answers, &self.plot];
+        for file in written.into_iter().flatten() {
+            let path = real(file);
+            if taken.contains(&path) {
+                return Err(Error::usage(format!(
+                    "{}: is read by this run, or written twice",
+                    file.display()
+                ))
+                .help("name another file"));
+            }
+            taken.push(path);
+        }
+        Ok(())
+    }
+}
+
+/// The work that is left.
+struct Job<'a> {
+    args: &'a EvalArgs,
+    policies: &'a [Asked],
+    text: &'a Text,
+    journal: Option<&'a Journal>,
+}
+
+impl Job<'_> {
+    /// What is to be run of each problem.
+    fn tasks(
+        &self,
+        problems: &[Problem],
+        tokens: Vec<Vec<u32>>,
+        finished: &[Cell],
+        context: usize,
+    ) -> Vec<Task> {
+        let done: BTreeSet<(usize, usize)> =
+            finished.iter().map(|c| (c.problem, c.policy)).collect();
+        let one = |(at, (problem, prompt)): (usize, (&Problem, Vec<u32>))| {
+            let room = u32::try_from(context - prompt.len()).unwrap_or(u32::MAX);
+            let most = self.args.max_new.min(room);
+            let given = problem
+                .reference
+                .as_deref()
+                .filter(|_| self.args.teacher_forced);
+            let given = given.and_then(|t| self.text.encode(t).ok()).map(|mut ids| {
+                ids.truncate(most as usize);
+                ids
+            });
+            Task {
+                problem: at,
+                line: problem.line,
+                number: at as u64,
+                prompt,
+                given,
+                most,
+                todo: (0..self.policies.len())
+                    .filter(|p| !done.contains(&(at, *p)))
+                    .collect(),
+            }
+        };
+        let all = problems.iter().zip(tokens).enumerate().map(one);
+        all.filter(|t| !t.todo.is_empty()).collect()
+    }
+
+    /// Every cell, those finished before among them.
+    fn cells(
+        &self,
+        model: &Model,
+        tasks: Vec<Task>,
+        mut cells: Vec<Cell>,
+        out: &Out,
+    ) -> Result<Vec<Cell>> {
+        let args = self.args;
+        let settings = Settings {
+            sampler: Sampler {
+                temperature: args.temperature,
+                top_p: args.top_p,
+                seed: args.seed,
+            },
+            storage: Storage {
+                quantiser: args.t2,
+                positions: args.positions,
+            },
+            free: !args.teacher_forced,
+            together: args.together.into(),
+        };
+        let seen = Arc::new(AtomicU64::new(0));
+        let most = tasks.iter().map(|t| self.most(t)).sum();
+        let watch = progress::tokens(most, Arc::clone(&seen), out.quiet());
+        let begun = std::time::Instant::now();
+        let specs: Vec<PolicySpec> = self.policies.iter().map(|p| p.spec).collect();
+        let words = eval::Words {
+            is_end: &|t| self.text.is_end(t),
+            decode: &|ids| self.text.decode(ids),
+        };
+        let mut finished = |cell: Cell| {
+            if let Some(journal) = self.journal {
+                journal.add(&cell)?;
+            }
+            cells.push(cell);
+            Ok(())
+        };
+        let mut tell = |n| {
+            seen.fetch_add(n, Ordering::Relaxed);
+        };
+        eval::run(
+            model,
+            &settings,
+            &specs,
+            tasks,
+            words,
+            &mut finished,
+            &mut tell,
+        )?;
+        drop(watch);
+        let ran = seen.load(Ordering::Relaxed);
+        let rate = ran as f64 / begun.elapsed().as_secs_f64().max(1e-9);
+        out.detail(&format!(
+            "{} tokens at {rate:.1} tokens/s",
+            group(&ran.to_string())
+        ));
+        Ok(cells)
+    }
+
+    /// Tokens that a problem takes at most.
+    fn most(&self, task: &Task) -> u64 {
+        let (prompt, most) = (task.prompt.len() as u64, u64::from(task.most));
+        let along = task.given.as_ref().map_or(most, |g| g.len() as u64);
+        let tiered = task.todo.iter().filter(|p| **p != 0).count() as u64;
+        let own = if self.args.teacher_forced {
+            0
+        } else {
+            tiered * (prompt + most)
+        };
+        prompt + (1 + tiered) * along + own
+    }
+}
