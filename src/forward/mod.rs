@@ -17,6 +17,7 @@ mod cache;
 mod checkpoint;
 mod folder_text;
 mod gguf;
+mod keeper;
 mod load;
 mod matrix;
 mod names;
@@ -34,6 +35,7 @@ mod text;
 
 pub use cache::{Cache, Positions, Storage};
 pub use checkpoint::{Checkpoint, Stored};
+pub use keeper::{Keeper, check, window};
 pub use load::Model;
 pub use matrix::Matrix;
 pub use quantiser::{Grouping, Quantiser};
