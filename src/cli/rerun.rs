@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::error::{Cause, Error, Result};
+use crate::eval::EVAL_SCHEMA;
 use crate::plan::answer::PLAN_SCHEMA;
 use crate::report::json;
 use crate::scenario::keys::KEYS;
@@ -44,6 +45,12 @@ pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
     let saved = explain::read(&args.result)?;
     if saved["schema"] == SWEEP_SCHEMA {
         return sweep(saved, args.out.as_deref(), out);
+    }
+    if saved["schema"] == EVAL_SCHEMA {
+        return Err(
+            Error::usage("an evaluation does not hold its model and its problems")
+                .help("run `kvplan eval` with them again: the same question gives the same bytes"),
+        );
     }
     let plan = saved["schema"] == PLAN_SCHEMA;
     let settings = settings(&saved, plan)

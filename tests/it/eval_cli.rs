@@ -7,7 +7,8 @@ use kvplan::eval::Evaluation;
 
 use crate::forward_make::{Key, Tiny, gguf_with, tokenizer, write};
 
-const EVICTS: &str = "four-tier:hbm=0.5,evict=0.3,semantics=per-interval,window=3,sinks=1,interval=4";
+const EVICTS: &str =
+    "four-tier:hbm=0.5,evict=0.3,semantics=per-interval,window=3,sinks=1,interval=4";
 
 struct World {
     dir: tempfile::TempDir,
@@ -62,41 +63,87 @@ impl World {
 #[test]
 fn every_form_of_the_answer() {
     let world = World::new();
-    let asked = ["--policy", EVICTS, "--policy", "streaming-llm:sinks=1,window=6"];
+    let asked = [
+        "--policy",
+        EVICTS,
+        "--policy",
+        "streaming-llm:sinks=1,window=6",
+    ];
     let e = world.answer(&asked);
     assert_eq!(e.schema, "kvplan/eval/1");
     let names: Vec<&str> = e.policies.iter().map(|p| p.policy.as_str()).collect();
     assert_eq!(names, ["full", EVICTS, "streaming-llm:sinks=1,window=6"]);
     for p in &e.policies {
         assert_eq!((p.n, p.graded), (4, 3));
-        assert!(p.accuracy_low.unwrap() <= p.accuracy.unwrap() && p.accuracy.unwrap() <= p.accuracy_high.unwrap());
+        assert!(
+            p.accuracy_low.unwrap() <= p.accuracy.unwrap()
+                && p.accuracy.unwrap() <= p.accuracy_high.unwrap()
+        );
     }
     let full = &e.policies[0];
-    assert_eq!((full.kl_mean, full.argmax_agreement, full.texts_identical_share), (Some(0.0), Some(1.0), Some(1.0)));
-    assert!(e.policies[1..].iter().all(|p| p.kl_mean > Some(0.0) && p.destroyed_share > 0.0 && p.destroyed_mass_mean > 0.0));
+    assert_eq!(
+        (
+            full.kl_mean,
+            full.argmax_agreement,
+            full.texts_identical_share
+        ),
+        (Some(0.0), Some(1.0), Some(1.0))
+    );
+    assert!(
+        e.policies[1..].iter().all(|p| p.kl_mean > Some(0.0)
+            && p.destroyed_share > 0.0
+            && p.destroyed_mass_mean > 0.0)
+    );
     assert!(e.policies[1].retained_share < 1.0 && e.policies[1].hbm_peak_share < 1.0);
     // Sums over problems are those of the problems.
-    let tokens: u32 = e.problems.iter().map(|p| p.answers[1].tokens.unwrap()).sum();
+    let tokens: u32 = e
+        .problems
+        .iter()
+        .map(|p| p.answers[1].tokens.unwrap())
+        .sum();
     assert!((e.policies[1].tokens_per_answer.unwrap() - f64::from(tokens) / 4.0).abs() < 1e-12);
     // The answer of a given version is the schema's.
     let (code, page, err) = world.eval("p.jsonl", &asked);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(page.lines().all(|l| l.chars().count() <= 100), "{page}");
-    for word in ["OWN TEXTS", "ALONG THE FULL CACHE'S TEXTS", "SHOWS AND DOES NOT SHOW", "McNemar"] {
+    for word in [
+        "OWN TEXTS",
+        "ALONG THE FULL CACHE'S TEXTS",
+        "SHOWS AND DOES NOT SHOW",
+        "McNemar",
+    ] {
         assert!(page.contains(word), "{word}: {page}");
     }
-    let (code, _, err) = world.eval("p.jsonl", &[&asked[..], &["-q", "-o", "r.csv", "--answers", "a.csv", "--plot", "f.svg"]].concat());
+    let (code, _, err) = world.eval(
+        "p.jsonl",
+        &[
+            &asked[..],
+            &["-q", "-o", "r.csv", "--answers", "a.csv", "--plot", "f.svg"],
+        ]
+        .concat(),
+    );
     assert_eq!((code, err.as_str()), (Some(0), ""));
     let read = |name: &str| std::fs::read_to_string(world.path(name)).unwrap();
     let table = read("r.csv");
     assert_eq!(table.lines().count(), 4);
-    assert!(table.starts_with("policy,resolved,n,graded,correct,accuracy,accuracy_low,accuracy_high,"));
+    assert!(
+        table.starts_with("policy,resolved,n,graded,correct,accuracy,accuracy_low,accuracy_high,")
+    );
     let mut answers = csv::Reader::from_path(world.path("a.csv")).unwrap();
     let rows: Vec<csv::StringRecord> = answers.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 12);
-    assert_eq!(&rows[1][16], e.problems[0].answers[1].text.as_ref().unwrap());
+    assert_eq!(
+        &rows[1][16],
+        e.problems[0].answers[1].text.as_ref().unwrap()
+    );
     let figure = read("f.svg");
-    for text in ["KL(full || policy)", "n = 4 problems", "tokens retained", "four-tier", "streaming-llm"] {
+    for text in [
+        "KL(full || policy)",
+        "n = 4 problems",
+        "tokens retained",
+        "four-tier",
+        "streaming-llm",
+    ] {
         assert!(figure.contains(text), "{text}");
     }
     assert!(!world.path("r.csv.part").exists());
@@ -105,13 +152,26 @@ fn every_form_of_the_answer() {
 #[test]
 fn a_stopped_run_goes_on_to_the_same_bytes() {
     let world = World::new();
-    let asked = ["--policy", EVICTS, "--policy", "h2o:heavy=4,recent=4", "--temperature", "1", "-q"];
-    let go = |out: &str, more: &[&str]| world.eval("p.jsonl", &[&asked[..], &["-o", out], more].concat());
+    let asked = [
+        "--policy",
+        EVICTS,
+        "--policy",
+        "h2o:heavy=4,recent=4",
+        "--temperature",
+        "1",
+        "-q",
+    ];
+    let go = |out: &str, more: &[&str]| {
+        world.eval("p.jsonl", &[&asked[..], &["-o", out], more].concat())
+    };
     assert_eq!(go("whole.json", &[]).0, Some(0));
     let whole = std::fs::read(world.path("whole.json")).unwrap();
     // A journal as a kill leaves it: a directory in the place of the result keeps the run from removing it.
     let journal = world.path("r.json.part");
-    assert_eq!(go("r.json", &["--answers", "no/such/folder.csv"]).0, Some(2));
+    assert_eq!(
+        go("r.json", &["--answers", "no/such/folder.csv"]).0,
+        Some(2)
+    );
     assert!(!journal.exists(), "nothing was begun");
     assert_eq!(go("r.json", &["--together", "3"]).0, Some(0));
     assert_eq!(std::fs::read(world.path("r.json")).unwrap(), whole);
@@ -135,7 +195,11 @@ fn a_stopped_run_goes_on_to_the_same_bytes() {
     assert!(err.contains("the number of problems was 4, is 2"), "{err}");
     let (code, _, err) = go("r.json", &["--resume", "--seed", "3"]);
     assert_eq!(code, Some(2), "{err}");
-    std::fs::write(&journal, lines.concat().replacen("\"ended\":", "\"ended\": ", 1)).unwrap();
+    std::fs::write(
+        &journal,
+        lines.concat().replacen("\"ended\":", "\"ended\": ", 1),
+    )
+    .unwrap();
     let (code, _, err) = go("r.json", &["--resume"]);
     assert_eq!(code, Some(3));
     assert!(err.contains("checksum"), "{err}");
@@ -167,35 +231,72 @@ fn the_grid_says_where_hbm_makes_no_difference() {
     let world = World::new();
     let e = world.answer(&["--grid=window=3,sinks=1,interval=4"]);
     assert_eq!(e.policies.len(), 13);
-    let note = e.notes.iter().find(|n| n.contains("Proposition 1")).unwrap();
+    let note = e
+        .notes
+        .iter()
+        .find(|n| n.contains("Proposition 1"))
+        .unwrap();
     assert_eq!(note.matches("four-tier:").count(), 12, "{note}");
     for evict in ["0.01", "0.03", "0.05", "0.1"] {
-        let alike: Vec<_> = e.policies.iter().filter(|p| p.policy.contains(&format!("evict={evict},"))).collect();
+        let alike: Vec<_> = e
+            .policies
+            .iter()
+            .filter(|p| p.policy.contains(&format!("evict={evict},")))
+            .collect();
         assert_eq!(alike.len(), 3);
-        assert!(alike.iter().all(|p| p.perplexity == alike[0].perplexity && p.destroyed_mass_mean.to_bits() == alike[0].destroyed_mass_mean.to_bits()));
+        assert!(alike.iter().all(|p| p.perplexity == alike[0].perplexity
+            && p.destroyed_mass_mean.to_bits() == alike[0].destroyed_mass_mean.to_bits()));
         assert!(alike[0].hbm_peak_tokens_mean < alike[2].hbm_peak_tokens_mean);
     }
     // The prototype chooses T3 among what is in HBM: there hbm makes a difference, and the note says so.
     let e = world.answer(&["--grid=window=3,sinks=1,interval=4,preset=prototype"]);
-    assert!(e.notes.iter().any(|n| n.contains("does make a difference")) || e.policies.iter().all(|p| p.destroyed_share == 0.0), "{:?}", e.notes);
+    assert!(
+        e.notes.iter().any(|n| n.contains("does make a difference"))
+            || e.policies.iter().all(|p| p.destroyed_share == 0.0),
+        "{:?}",
+        e.notes
+    );
 }
 
 #[test]
 fn policies_are_brought_to_equal_tokens() {
     let world = World::new();
-    let asked = ["--equal", "retained", "--policy", EVICTS, "--policy", "tova", "--policy", "streaming-llm:sinks=1"];
+    let asked = [
+        "--equal",
+        "retained",
+        "--policy",
+        EVICTS,
+        "--policy",
+        "tova",
+        "--policy",
+        "streaming-llm:sinks=1",
+    ];
     let e = world.answer(&asked);
     let equal = e.question.equal.unwrap();
     assert_eq!((equal.by.as_str(), equal.output_tokens), ("retained", 20));
     assert!(e.notes.iter().any(|n| n.contains("equal retained")));
     assert_eq!(e.policies[1].policy, EVICTS, "the reference stays as it is");
     // All four texts run 20 steps or end by themselves; at the lengths solved for, the tokens are equal to a token.
-    let held: Vec<f64> = e.policies[1..].iter().map(|p| p.retained_tokens_mean).collect();
+    let held: Vec<f64> = e.policies[1..]
+        .iter()
+        .map(|p| p.retained_tokens_mean)
+        .collect();
     assert!(held.iter().all(|h| (h - held[0]).abs() < 2.0), "{held:?}");
     for (args, words) in [
-        (vec!["--equal", "tpot", "--policy", "tova", "--policy", EVICTS], "unknown `tpot`"),
-        (vec!["--equal", "retained", "--policy", "tova"], "there is one"),
-        (vec!["--equal", "retained", "--policy", EVICTS, "--policy", "full"], "no budget"),
+        (
+            vec!["--equal", "tpot", "--policy", "tova", "--policy", EVICTS],
+            "unknown `tpot`",
+        ),
+        (
+            vec!["--equal", "retained", "--policy", "tova"],
+            "there is one",
+        ),
+        (
+            vec![
+                "--equal", "retained", "--policy", EVICTS, "--policy", "full",
+            ],
+            "no budget",
+        ),
     ] {
         let (code, _, err) = world.eval("p.jsonl", &args);
         assert_eq!(code, Some(2));
@@ -214,7 +315,10 @@ fn given_texts_alone() {
     assert_eq!(e.problems[3].answers[1].text, None);
     let (code, page, _) = world.eval("p.jsonl", &["--teacher-forced", "--policy", EVICTS]);
     assert_eq!(code, Some(0));
-    assert!(!page.contains("OWN TEXTS") && page.contains("ALONG GIVEN TEXTS"), "{page}");
+    assert!(
+        !page.contains("OWN TEXTS") && page.contains("ALONG GIVEN TEXTS"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -225,22 +329,72 @@ fn what_cannot_be_used_is_named() {
     world.file("nogold.jsonl", "{\"question\": \"abc\"}\n");
     world.file("long.jsonl", &format!("\"abc\"\n\"{}\"\n", "a".repeat(80)));
     for (problems, args, code, words) in [
-        ("empty.jsonl", vec!["--policy", "h2o"], 2, "holds no problem"),
+        (
+            "empty.jsonl",
+            vec!["--policy", "h2o"],
+            2,
+            "holds no problem",
+        ),
         ("bad.jsonl", vec!["--policy", "h2o"], 3, "line 2: not JSON"),
-        ("nogold.jsonl", vec!["--policy", "h2o"], 3, "line 1: neither `final`"),
-        ("long.jsonl", vec!["--policy", "h2o"], 3, "line 2: its prompt of"),
+        (
+            "nogold.jsonl",
+            vec!["--policy", "h2o"],
+            3,
+            "line 1: neither `final`",
+        ),
+        (
+            "long.jsonl",
+            vec!["--policy", "h2o"],
+            3,
+            "line 2: its prompt of",
+        ),
         ("gone.jsonl", vec!["--policy", "h2o"], 2, "gone.jsonl"),
         ("p.jsonl", vec![], 2, "no policy"),
         ("p.jsonl", vec!["--policy", "h3o"], 2, "did you mean `h2o`"),
         ("p.jsonl", vec!["--policy", "oracle"], 2, "reads the future"),
-        ("p.jsonl", vec!["--policy", "four-tier:hbm=fit"], 2, "needs the memory of a machine"),
-        ("p.jsonl", vec!["--policy", "four-tier:hbm=2GiB"], 2, "needs the memory of a machine"),
-        ("p.jsonl", vec!["--policy", "h2o", "--t2", "per-row"], 2, "no quantiser"),
-        ("p.jsonl", vec!["--policy", "h2o", "--positions", "lost"], 2, "neither kept nor restart"),
+        (
+            "p.jsonl",
+            vec!["--policy", "four-tier:hbm=fit"],
+            2,
+            "needs the memory of a machine",
+        ),
+        (
+            "p.jsonl",
+            vec!["--policy", "four-tier:hbm=2GiB"],
+            2,
+            "needs the memory of a machine",
+        ),
+        (
+            "p.jsonl",
+            vec!["--policy", "h2o", "--t2", "per-row"],
+            2,
+            "no quantiser",
+        ),
+        (
+            "p.jsonl",
+            vec!["--policy", "h2o", "--positions", "lost"],
+            2,
+            "neither kept nor restart",
+        ),
         ("p.jsonl", vec!["--policy", "h2o", "--resume"], 2, "-o FILE"),
-        ("p.jsonl", vec!["--policy", "h2o", "-o", "p.jsonl"], 2, "is read by this run"),
-        ("p.jsonl", vec!["--policy", "h2o", "--plot", "f.gif"], 2, ".svg or .png"),
-        ("p.jsonl", vec!["--policy", "h2o", "--max-new", "0"], 2, "--max-new"),
+        (
+            "p.jsonl",
+            vec!["--policy", "h2o", "-o", "p.jsonl"],
+            2,
+            "is read by this run",
+        ),
+        (
+            "p.jsonl",
+            vec!["--policy", "h2o", "--plot", "f.gif"],
+            2,
+            ".svg or .png",
+        ),
+        (
+            "p.jsonl",
+            vec!["--policy", "h2o", "--max-new", "0"],
+            2,
+            "--max-new",
+        ),
     ] {
         let (found, out, err) = world.eval(problems, &args);
         assert_eq!(found, Some(code), "{args:?}: {err}");
@@ -248,10 +402,16 @@ fn what_cannot_be_used_is_named() {
         assert!(out.is_empty());
     }
     let bytes = std::fs::read(world.path("p.jsonl")).unwrap();
-    assert!(bytes.starts_with(b"{\"question\""), "the problems are still there");
+    assert!(
+        bytes.starts_with(b"{\"question\""),
+        "the problems are still there"
+    );
     // A model without a chat template asks for --raw.
     let dir = tempfile::tempdir().unwrap();
-    let keys: Vec<(String, Key)> = tokenizer().into_iter().filter(|k| !k.0.contains("template")).collect();
+    let keys: Vec<(String, Key)> = tokenizer()
+        .into_iter()
+        .filter(|k| !k.0.contains("template"))
+        .collect();
     let plain = World {
         model: write(&dir, &gguf_with(&Tiny::new("llama", false, 4), keys)),
         dir,
@@ -259,6 +419,11 @@ fn what_cannot_be_used_is_named() {
     plain.file("p.jsonl", "\"abc\"");
     let (code, _, err) = plain.eval("p.jsonl", &["--policy", "tova:budget=6"]);
     assert!(code == Some(2) && err.contains("--raw"), "{err}");
-    assert_eq!(plain.eval("p.jsonl", &["--raw", "--policy", "tova:budget=6"]).0, Some(0));
+    assert_eq!(
+        plain
+            .eval("p.jsonl", &["--raw", "--policy", "tova:budget=6"])
+            .0,
+        Some(0)
+    );
     assert!(Path::new(&plain.model).exists());
 }

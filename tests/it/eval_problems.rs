@@ -37,10 +37,16 @@ fn shared_problems_grade_their_own_solutions() {
         "math500_300.jsonl",
         "arc_challenge_300.jsonl",
     ];
-    let Some([gsm8k, math, arc]) = names.map(shared).into_iter().collect::<Option<Vec<_>>>().and_then(|v| v.try_into().ok()) else {
+    let Some([gsm8k, math, arc]) = names
+        .map(shared)
+        .into_iter()
+        .collect::<Option<Vec<_>>>()
+        .and_then(|v| v.try_into().ok())
+    else {
         skip!("../shared/problems is not there");
     };
-    let [gsm8k, math, arc]: [Vec<Problem>; 3] = [gsm8k, math, arc].map(|p: PathBuf| read(&p, usize::MAX).unwrap());
+    let [gsm8k, math, arc]: [Vec<Problem>; 3] =
+        [gsm8k, math, arc].map(|p: PathBuf| read(&p, usize::MAX).unwrap());
     assert_eq!([gsm8k.len(), math.len(), arc.len()], [300; 3]);
     assert_eq!(right(&gsm8k), 300);
     assert_eq!(right(&math), 300);
@@ -49,7 +55,10 @@ fn shared_problems_grade_their_own_solutions() {
         let Gold::Choice { right, choices } = gold else {
             panic!("{gold:?}");
         };
-        assert!(p.message.contains(&format!("\n{}. {}", gold.shown(), choices[*right])));
+        assert!(
+            p.message
+                .contains(&format!("\n{}. {}", gold.shown(), choices[*right]))
+        );
         for (i, text) in choices.iter().enumerate() {
             let letter = char::from(b'A' + u8::try_from(i).unwrap());
             for answer in [
@@ -60,7 +69,8 @@ fn shared_problems_grade_their_own_solutions() {
             ] {
                 let found = gold.extract(&answer);
                 // Two choices of one problem may be spelt alike.
-                let same = found.as_deref() == Some(&letter.to_string()) || choices.iter().filter(|c| *c == text).count() > 1;
+                let same = found.as_deref() == Some(&letter.to_string())
+                    || choices.iter().filter(|c| *c == text).count() > 1;
                 assert!(same, "line {}: {answer}: {found:?} of {choices:?}", p.line);
             }
         }
@@ -70,7 +80,8 @@ fn shared_problems_grade_their_own_solutions() {
         let shifted = all.iter().zip(all.iter().skip(1));
         let lucky = shifted.filter(|(p, next)| {
             let gold = p.gold.as_ref().unwrap();
-            gold.extract(next.reference.as_ref().unwrap()).is_some_and(|a| gold.is(&a))
+            gold.extract(next.reference.as_ref().unwrap())
+                .is_some_and(|a| gold.is(&a))
         });
         assert!(lucky.count() < 20);
     }
@@ -88,15 +99,34 @@ fn each_form_gives_its_parts() {
         r#""only a text""#,
     ];
     let all = of(&lines.join("\n")).unwrap();
-    let golds: Vec<Option<String>> = all.iter().map(|p| p.gold.as_ref().map(Gold::shown)).collect();
+    let golds: Vec<Option<String>> = all
+        .iter()
+        .map(|p| p.gold.as_ref().map(Gold::shown))
+        .collect();
     let some = |t: &str| Some(t.to_string());
     assert_eq!(
         golds,
-        [some("1200"), some("7"), some("\\frac{1}{2}"), some("B"), None, None]
+        [
+            some("1200"),
+            some("7"),
+            some("\\frac{1}{2}"),
+            some("B"),
+            None,
+            None
+        ]
     );
-    assert_eq!(all.iter().map(|p| p.line).collect::<Vec<_>>(), [1, 2, 3, 5, 6, 7]);
-    assert_eq!(all[3].message, "c1\nA. red\nB. blue\nAnswer with the letter of the right choice.");
-    assert_eq!((all[4].message.as_str(), all[4].reference.as_deref()), ("free", Some("done")));
+    assert_eq!(
+        all.iter().map(|p| p.line).collect::<Vec<_>>(),
+        [1, 2, 3, 5, 6, 7]
+    );
+    assert_eq!(
+        all[3].message,
+        "c1\nA. red\nB. blue\nAnswer with the letter of the right choice."
+    );
+    assert_eq!(
+        (all[4].message.as_str(), all[4].reference.as_deref()),
+        ("free", Some("done"))
+    );
     assert_eq!(all[5].message, "only a text");
 }
 
@@ -105,15 +135,35 @@ fn what_is_wrong_is_named_by_line_and_key() {
     for (text, line, words) in [
         ("{", 1, "not JSON"),
         ("\"fine\"\n{\"question\": \"q\"}", 2, "`final`"),
-        (r#"{"question": "q", "final": "none"}"#, 1, "`none` holds no number"),
+        (
+            r#"{"question": "q", "final": "none"}"#,
+            1,
+            "`none` holds no number",
+        ),
         (r#"{"question": 3.5, "final": []}"#, 1, "`final` is no text"),
         (r#"{"problem": "p", "solution": "no box"}"#, 1, "boxed"),
         (r#"{"problem": "p"}"#, 1, "`answer`"),
         (r#"{"query": "c", "gold": 0}"#, 1, "`choices`"),
-        (r#"{"query": "c", "choices": ["a"], "gold": 0}"#, 1, "holds 1"),
-        (r#"{"query": "c", "choices": ["a", 2], "gold": 0}"#, 1, "no text"),
-        (r#"{"query": "c", "choices": ["a", "b"], "gold": 2}"#, 1, "`gold`"),
-        (r#"{"query": "c", "choices": ["a", "b"], "gold": -1}"#, 1, "`gold`"),
+        (
+            r#"{"query": "c", "choices": ["a"], "gold": 0}"#,
+            1,
+            "holds 1",
+        ),
+        (
+            r#"{"query": "c", "choices": ["a", 2], "gold": 0}"#,
+            1,
+            "no text",
+        ),
+        (
+            r#"{"query": "c", "choices": ["a", "b"], "gold": 2}"#,
+            1,
+            "`gold`",
+        ),
+        (
+            r#"{"query": "c", "choices": ["a", "b"], "gold": -1}"#,
+            1,
+            "`gold`",
+        ),
         (r#"{"prompt": {"a": 1}}"#, 1, "`prompt` is no text"),
         (r#"{"prompt": "  "}"#, 1, "empty"),
         (r#"{"other": "x"}"#, 1, "none of the keys"),

@@ -60,7 +60,13 @@ fn decode(ids: &[u32]) -> String {
     words.join(" ")
 }
 
-fn cells(model: &Model, tasks: Vec<Task>, together: usize, free: bool, temperature: f64) -> Vec<Cell> {
+fn cells(
+    model: &Model,
+    tasks: Vec<Task>,
+    together: usize,
+    free: bool,
+    temperature: f64,
+) -> Vec<Cell> {
     let settings = Settings {
         sampler: sampler(temperature),
         storage: Storage::default(),
@@ -76,7 +82,16 @@ fn cells(model: &Model, tasks: Vec<Task>, together: usize, free: bool, temperatu
         all.push(c);
         Ok(())
     };
-    run(model, &settings, &policies(), tasks, words, &mut finished, &mut |_| {}).unwrap();
+    run(
+        model,
+        &settings,
+        &policies(),
+        tasks,
+        words,
+        &mut finished,
+        &mut |_| {},
+    )
+    .unwrap();
     all.sort_by_key(|c| (c.problem, c.policy));
     all
 }
@@ -87,17 +102,26 @@ fn nothing_depends_on_what_steps_together_or_on_threads() {
     let one = cells(&model, tasks(None), 1, true, 1.1);
     assert_eq!(one.len(), 4 * POLICIES.len());
     for together in [3, 9, 40] {
-        assert_eq!(one, cells(&model, tasks(None), together, true, 1.1), "{together}");
+        assert_eq!(
+            one,
+            cells(&model, tasks(None), together, true, 1.1),
+            "{together}"
+        );
     }
     for threads in [1, 3] {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
         let there = pool.install(|| cells(&model, tasks(None), 20, true, 1.1));
         assert_eq!(one, there, "{threads} threads");
     }
     // The run says something: some text differs, some tokens are destroyed, some promoted.
     let own = |c: &Cell| c.own.clone().unwrap();
     assert!(one.iter().any(|c| own(c).differs_at.is_some()));
-    assert!(one.iter().any(|c| c.along.destroyed > 0.0 && c.along.destroyed_mass > 0.0 && c.along.predicted.kl > 0.0));
+    assert!(one.iter().any(|c| c.along.destroyed > 0.0
+        && c.along.destroyed_mass > 0.0
+        && c.along.predicted.kl > 0.0));
     assert!(one.iter().any(|c| c.along.promoted > 0.0));
 }
 
@@ -136,8 +160,14 @@ fn without_loss_nothing_differs_and_hbm_never_does() {
             assert_eq!(exact.along.predicted.kl.to_bits(), 0);
             assert!(exact.along.tokens[1] > 0.0, "something lay in T1");
             // Proposition 1 with eviction: 30 % and 70 % destroy the same and write the same.
-            assert_eq!((&p[2].own, &p[2].along.predicted), (&p[3].own, &p[3].along.predicted));
-            assert_eq!(p[2].along.destroyed.to_bits(), p[3].along.destroyed.to_bits());
+            assert_eq!(
+                (&p[2].own, &p[2].along.predicted),
+                (&p[3].own, &p[3].along.predicted)
+            );
+            assert_eq!(
+                p[2].along.destroyed.to_bits(),
+                p[3].along.destroyed.to_bits()
+            );
             assert!(p[2].along.hbm_peak <= p[3].along.hbm_peak);
         }
     }
@@ -168,7 +198,9 @@ fn plain(
             queries: true,
             ..Item::new(0, *token)
         };
-        let step = model.step(std::slice::from_mut(&mut cache), &[item]).unwrap();
+        let step = model
+            .step(std::slice::from_mut(&mut cache), &[item])
+            .unwrap();
         for (sum, w) in sums.iter_mut().zip(step.rows[0].weights()) {
             *sum += f64::from(*w);
         }
@@ -186,12 +218,20 @@ fn plain(
             ..Item::new(0, token)
         };
         let item = Item {
-            detail: if keeper.detail() == Detail::None { Detail::None } else { keeper.detail() },
+            detail: if keeper.detail() == Detail::None {
+                Detail::None
+            } else {
+                keeper.detail()
+            },
             ..item
         };
-        let step = model.step(std::slice::from_mut(&mut cache), &[item]).unwrap();
+        let step = model
+            .step(std::slice::from_mut(&mut cache), &[item])
+            .unwrap();
         let row = full.and_then(|f| f.get(all.len() - 1));
-        keeper.after(&mut cache, &step.rows[0], &step.queries[0], row).unwrap();
+        keeper
+            .after(&mut cache, &step.rows[0], &step.queries[0], row)
+            .unwrap();
         all.push(step.logits);
     }
     let timeline = keeper.finish();
@@ -207,7 +247,10 @@ fn rows(model: &Model, prompt: &[u32], text: &[u32]) -> Vec<kvplan::forward::Row
     let mut cache = Cache::new(model.shape(), 0);
     let whole = [prompt, text].concat();
     let step = model
-        .step(std::slice::from_mut(&mut cache), &Item::of(0, &whole, Detail::Groups))
+        .step(
+            std::slice::from_mut(&mut cache),
+            &Item::of(0, &whole, Detail::Groups),
+        )
         .unwrap();
     step.rows[prompt.len()..].to_vec()
 }
@@ -221,14 +264,20 @@ fn a_cell_is_what_a_plain_loop_gives() {
     for (task, p) in tasks(None).iter().zip(all.chunks(POLICIES.len())) {
         let ids = |c: &Cell| -> Vec<u32> {
             let text = &c.own.as_ref().unwrap().text;
-            text.split_whitespace().map(|w| w.parse().unwrap()).collect()
+            text.split_whitespace()
+                .map(|w| w.parse().unwrap())
+                .collect()
         };
         let text = ids(&p[0]);
         let full_rows = rows(&model, &task.prompt, &text);
         let along = |spec: &PolicySpec| {
-            plain(&model, spec, &task.prompt, Some(&full_rows), &mut |_, at| {
-                text.get(at as usize).copied()
-            })
+            plain(
+                &model,
+                spec,
+                &task.prompt,
+                Some(&full_rows),
+                &mut |_, at| text.get(at as usize).copied(),
+            )
         };
         let full = along(&specs[0]);
         for (cell, spec) in p.iter().zip(&specs) {
@@ -248,7 +297,11 @@ fn a_cell_is_what_a_plain_loop_gives() {
             let own = cell.own.as_ref().unwrap();
             let first = wrote.iter().zip(&text).position(|(a, b)| a != b);
             let shorter = (wrote.len() != text.len()).then(|| wrote.len().min(text.len()));
-            assert_eq!(own.differs_at.map(|n| n as usize), first.or(shorter), "{spec}");
+            assert_eq!(
+                own.differs_at.map(|n| n as usize),
+                first.or(shorter),
+                "{spec}"
+            );
             own_texts += u32::from(own.differs_at.is_some());
             // Along the full run's text.
             let run = along(spec);
@@ -263,8 +316,14 @@ fn a_cell_is_what_a_plain_loop_gives() {
             let sum = &cell.along.predicted;
             assert_eq!((sum.tokens as usize, sum.agreed), (n, agreed), "{spec}");
             assert!((sum.kl - kl).abs() < 1e-9, "{spec}: {} {kl}", sum.kl);
-            assert!((cell.along.destroyed_mass - run.destroyed_mass).abs() < 1e-9, "{spec}");
-            assert!((cell.along.destroyed - run.destroyed).abs() < 1e-9, "{spec}");
+            assert!(
+                (cell.along.destroyed_mass - run.destroyed_mass).abs() < 1e-9,
+                "{spec}"
+            );
+            assert!(
+                (cell.along.destroyed - run.destroyed).abs() < 1e-9,
+                "{spec}"
+            );
         }
     }
     assert!(own_texts > 3, "{own_texts} texts went another way");
@@ -276,12 +335,23 @@ fn given_texts_are_run_along_and_nothing_is_drawn() {
     let given = [7, 39, 7, 12, 30, 2, 2, 19, 22, 11, 5, 0, 7, 8];
     let all = cells(&model, tasks(Some(&given)), 16, false, 0.0);
     for c in &all {
-        assert_eq!((c.own.clone(), c.along.steps, c.along.predicted.tokens), (None, 14, 14));
-        assert_eq!(c.policy == 0 || c.policy == 1, c.along.predicted.kl == 0.0, "{c:?}");
+        assert_eq!(
+            (c.own.clone(), c.along.steps, c.along.predicted.tokens),
+            (None, 14, 14)
+        );
+        assert_eq!(
+            c.policy == 0 || c.policy == 1,
+            c.along.predicted.kl == 0.0,
+            "{c:?}"
+        );
     }
     // The first prediction is the prompt's own, and no policy has acted yet.
     let first = cells(&model, tasks(Some(&given[..1])), 16, false, 0.0);
-    assert!(first.iter().all(|c| c.along.predicted.kl == 0.0 && c.along.predicted.agreed == 1));
+    assert!(
+        first
+            .iter()
+            .all(|c| c.along.predicted.kl == 0.0 && c.along.predicted.agreed == 1)
+    );
 }
 
 #[test]
@@ -300,8 +370,21 @@ fn numbers_that_outgrow_the_format_are_named() {
         is_end: &is_end,
         decode: &decode,
     };
-    let e = run(&model, &settings, &policies(), tasks(None), words, &mut |_| Ok(()), &mut |_| {})
-        .unwrap_err();
+    let e = run(
+        &model,
+        &settings,
+        &policies(),
+        tasks(None),
+        words,
+        &mut |_| Ok(()),
+        &mut |_| {},
+    )
+    .unwrap_err();
     assert_eq!(e.exit_code(), 3);
-    assert!(e.message.contains("line 1") && e.message.contains("`full`") && e.message.contains("not finite"), "{e}");
+    assert!(
+        e.message.contains("line 1")
+            && e.message.contains("`full`")
+            && e.message.contains("not finite"),
+        "{e}"
+    );
 }

@@ -24,6 +24,7 @@ mod engine_pipeline;
 mod engine_stretch;
 mod engine_support;
 mod eval_cli;
+mod eval_figure;
 mod eval_problems;
 mod eval_run;
 mod extend;
