@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::answer::{Evaluation, PolicyResult};
 use crate::policy::{self, PolicySpec};
-use crate::units::text::{group, significant};
+use crate::units::text::group;
 
 /// Both panels with their words.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,7 +142,7 @@ impl Setting<'_> {
     fn budget(&self) -> String {
         let share = |v: &str| {
             v.parse::<f64>()
-                .map_or(v.to_string(), |s| format!("{} %", significant(100.0 * s)))
+                .map_or(v.to_string(), |s| format!("{} %", short(100.0 * s)))
         };
         let heavy = self.param("heavy").zip(self.param("recent"));
         if let Some(evict) = self.param("evict") {
@@ -163,6 +163,12 @@ impl Setting<'_> {
             value
         }
     }
+}
+
+/// A percentage to a hundredth, no zeros behind it.
+fn short(percent: f64) -> String {
+    let text = format!("{percent:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
 /// The lines of a family.

@@ -140,8 +140,6 @@ pub(super) struct Group {
     logits: Vec<f32>,
     tally: Tally,
     tokens: Vec<u32>,
-    /// Rows of the full cache that all members can be held against.
-    detail: Detail,
 }
 
 /// What a group ends in.
@@ -185,11 +183,9 @@ impl Group {
             members: Vec::new(),
             tally: Tally::default(),
             tokens: Vec::new(),
-            detail: Detail::None,
             logits: begun.logits,
         };
         for (policy, t) in todo.into_iter().zip(tiered) {
-            group.detail = finer(group.detail, t.keeper.lane_detail());
             group.caches.push(t.cache);
             group.members.push(Member {
                 policy,
@@ -272,8 +268,9 @@ impl Group {
     /// The token of every cache, the first of them being number `first`.
     pub(super) fn items(&self, first: usize) -> Vec<Item> {
         let token = self.tokens.last().copied().unwrap_or_default();
+        // Always the finest that a policy can have lanes for: no figure then depends on which others run beside it.
         let mut items = vec![Item {
-            detail: self.detail,
+            detail: Detail::Groups,
             ..Item::new(first, token)
         }];
         items.extend(self.members.iter().enumerate().map(|(i, m)| Item {
@@ -362,16 +359,4 @@ fn full(prompt: u32, steps: u32, tally: Tally) -> Along {
         ..Timeline::default()
     };
     Along::of(&timeline, tally)
-}
-
-/// The finer of two kinds of rows.
-fn finer(a: Detail, b: Detail) -> Detail {
-    let rank = |d: Detail| match d {
-        Detail::None => 0,
-        Detail::Mean => 1,
-        Detail::Layers => 2,
-        Detail::Groups => 3,
-        Detail::Heads => 4,
-    };
-    if rank(a) >= rank(b) { a } else { b }
 }

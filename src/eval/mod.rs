@@ -93,7 +93,7 @@ impl Along {
             predicted,
             steps: timeline.steps,
             destroyed: timeline.tokens_end()[3],
-            destroyed_mass: timeline.mass.iter().map(|m| m[3]).sum(),
+            destroyed_mass: timeline.mass.iter().fold(0.0, |sum, m| sum + m[3]),
             tokens: [mean[0], mean[1], mean[2]].map(|m| m * steps),
             hbm_peak: timeline
                 .intervals

@@ -170,6 +170,7 @@ fn along(page: &mut Page, e: &Evaluation) {
         ]);
     }
     page.grid(grid);
+    page.text("GONE share: destroyed over generated tokens; a policy that destroys the prompt as well can pass 100 %. GONE mass: what the full cache's rows put on them. RETAINED: T0 + T1 + T2, mean over steps. HBM PEAK: most tokens in T0, of the full cache's.");
     if let Some(best) = least(e) {
         page.push(Block::Verdict(best, Mood::Plain));
     }
@@ -188,7 +189,7 @@ fn divergence(value: Option<f64>) -> String {
 fn range(p: &PolicyResult) -> String {
     match (p.kl_low, p.kl_high) {
         (Some(low), Some(high)) if high > 0.0 => {
-            format!("{} to {}", divergence(Some(low)), divergence(Some(high)))
+            format!("{}\n{}", divergence(Some(low)), divergence(Some(high)))
         }
         _ => NONE.into(),
     }

@@ -37,20 +37,17 @@ fn shared_problems_grade_their_own_solutions() {
         "math500_300.jsonl",
         "arc_challenge_300.jsonl",
     ];
-    let Some([gsm8k, math, arc]) = names
-        .map(shared)
-        .into_iter()
-        .collect::<Option<Vec<_>>>()
-        .and_then(|v| v.try_into().ok())
-    else {
+    let Some(paths) = names.map(shared).into_iter().collect::<Option<Vec<_>>>() else {
         skip!("../shared/problems is not there");
     };
-    let [gsm8k, math, arc]: [Vec<Problem>; 3] =
-        [gsm8k, math, arc].map(|p: PathBuf| read(&p, usize::MAX).unwrap());
+    let all: Vec<Vec<Problem>> = paths.iter().map(|p| read(p, usize::MAX).unwrap()).collect();
+    let [gsm8k, math, arc] = &all[..] else {
+        unreachable!()
+    };
     assert_eq!([gsm8k.len(), math.len(), arc.len()], [300; 3]);
-    assert_eq!(right(&gsm8k), 300);
-    assert_eq!(right(&math), 300);
-    for p in &arc {
+    assert_eq!(right(gsm8k), 300);
+    assert_eq!(right(math), 300);
+    for p in arc {
         let gold = p.gold.as_ref().unwrap();
         let Gold::Choice { right, choices } = gold else {
             panic!("{gold:?}");
@@ -76,7 +73,7 @@ fn shared_problems_grade_their_own_solutions() {
         }
     }
     // A wrong solution is wrong: each one graded by the problem after it.
-    for all in [&gsm8k, &math] {
+    for all in [gsm8k, math] {
         let shifted = all.iter().zip(all.iter().skip(1));
         let lucky = shifted.filter(|(p, next)| {
             let gold = p.gold.as_ref().unwrap();

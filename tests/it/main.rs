@@ -25,6 +25,7 @@ mod engine_stretch;
 mod engine_support;
 mod eval_cli;
 mod eval_figure;
+mod eval_model;
 mod eval_problems;
 mod eval_run;
 mod extend;

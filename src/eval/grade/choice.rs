@@ -35,7 +35,7 @@ fn phrased(text: &str, choices: &[String]) -> Option<usize> {
     ends.into_iter().rev().find_map(|at| {
         let rest =
             text[at..].trim_start_matches(|c: char| c.is_whitespace() || ":*\"'`$".contains(c));
-        letter(rest, choices.len()).or_else(|| begins(rest, choices))
+        begins(rest, choices).or_else(|| letter(rest, choices.len()))
     })
 }
 
@@ -50,7 +50,7 @@ fn letter(text: &str, count: usize) -> Option<usize> {
     let closed = matches!(next, Some(')' | ']'));
     let ends = match next {
         None => true,
-        Some(c) if c.is_alphanumeric() || c == '\'' || c == '-' => false,
+        Some(c) if c.is_alphanumeric() || "'-_{^+=".contains(c) => false,
         Some(' ') => first != 'A' || !article(rest.trim_start()),
         Some(_) => true,
     };
@@ -195,6 +195,11 @@ mod tests {
         );
         assert_eq!(of("Days: PLANETARY  DAYS will become shorter!"), Some(2));
         assert_eq!(of("It is gravity."), Some(3));
+        // Words that begin with what looks like a letter are words.
+        let made = ["C_{2}H_{6}", "A cat", "b", "CO"].map(String::from);
+        assert_eq!(extract("The answer is C_{2}H_{6}.", &made), Some(0));
+        assert_eq!(extract("The answer is A cat.", &made), Some(1));
+        assert_eq!(extract("The answer is C_{2}", &made), None);
         // Two of them: it does not say which.
         assert_eq!(of("Planetary years will become longer, and gravity"), None);
         let nested = ["control", "the control group", "x", "y"].map(String::from);

@@ -28,7 +28,7 @@ const COLORS: [RGBColor; 7] = [
 ];
 
 /// Height of the strip for 0 \[units\].
-const STRIP: f64 = 26.0;
+const STRIP: f64 = 32.0;
 
 /// Draws it.
 ///
@@ -215,7 +215,12 @@ fn name(
         );
     }
     for line in &panel.lines {
-        for p in &line.points {
+        let one = line
+            .points
+            .iter()
+            .all(|p| p.budget == line.points[0].budget);
+        let named = if one { 1 } else { line.points.len() };
+        for p in line.points.iter().rev().take(named) {
             let text = (p.budget.as_str(), 10.0, QUIET);
             write(scene, face, text, &[place(p)], (taken, bounds), 0);
         }
@@ -248,7 +253,12 @@ fn write(
         ]
         .map(|(x, y)| Rect::around((at.0 + x, at.1 + y), width, height))
     };
-    let candidates: Vec<Rect> = places.iter().flat_map(beside).collect();
+    // A name may stand further off than a budget, which belongs to one point.
+    let near = if most > 0 { 10 } else { 8 };
+    let candidates: Vec<Rect> = places
+        .iter()
+        .flat_map(|at| beside(at).into_iter().take(near))
+        .collect();
     let Some(best) = taken.best(&candidates, &bounds, |_, _| 0) else {
         return;
     };
