@@ -102,7 +102,7 @@ pub struct PolicyResult {
     pub gained: Option<u32>,
     /// Problems that only the full cache has right.
     pub lost: Option<u32>,
-    /// McNemar's exact two-sided p-value of those two counts.
+    /// Two-sided p-value of those two counts by the exact test of `McNemar`.
     pub mcnemar_p: Option<f64>,
     /// Tokens predicted along the full run's or the given texts.
     pub predicted_tokens: u32,

@@ -311,7 +311,7 @@ impl Group {
         } else {
             String::new()
         };
-        let same = settings.free.then(|| Own {
+        let same = settings.free.then_some(Own {
             text,
             tokens: steps,
             ended,

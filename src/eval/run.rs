@@ -48,7 +48,7 @@ pub struct Task {
 
 enum Unit {
     Group(Group),
-    Writing(Writing),
+    Writing(Box<Writing>),
 }
 
 impl Unit {
@@ -143,7 +143,9 @@ impl Work<'_> {
             let unit = if !self.solos.is_empty() && (room >= 1 || busy == 0) {
                 let solo = self.solos.pop_front();
                 let begin = |s| Writing::begin(self.model, self.settings, self.policies, s, tell);
-                solo.map(begin).transpose()?.map(Unit::Writing)
+                solo.map(begin)
+                    .transpose()?
+                    .map(|w| Unit::Writing(Box::new(w)))
             } else {
                 let wide = |t: &Task| 1 + t.todo.iter().filter(|p| **p != 0).count();
                 let fits = self

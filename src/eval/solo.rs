@@ -85,13 +85,12 @@ impl Writing {
         if step >= self.solo.most {
             return Ok(Some(self.end(false, decode)));
         }
-        let token = match self.solo.given.get(at) {
-            Some(token) => *token,
-            None => {
-                let drawn = settings.sampler.draw(&self.logits, self.solo.number, step);
-                let policy = &policies[self.solo.cell.policy];
-                drawn.map_err(|e| named(e, self.solo.line, policy))?.token
-            }
+        let token = if let Some(token) = self.solo.given.get(at) {
+            *token
+        } else {
+            let drawn = settings.sampler.draw(&self.logits, self.solo.number, step);
+            let policy = &policies[self.solo.cell.policy];
+            drawn.map_err(|e| named(e, self.solo.line, policy))?.token
         };
         if is_end(token) {
             return Ok(Some(self.end(true, decode)));

@@ -1,8 +1,8 @@
 //! Intervals and tests for few problems.
 //!
 //! Accuracy: Wilson's score interval, which stays within 0 and 1 and is honest at 0 of n, where the normal interval has no
-//! width (Wilson 1927; Brown, Cai and DasGupta 2001). Policies answer the same problems, so they are held against the full
-//! cache by McNemar's exact test on the answers that only one of the two has right: the two intervals overlapping says
+//! width (Wilson 1927; Brown, Cai and `DasGupta` 2001). Policies answer the same problems, so they are held against the full
+//! cache by `McNemar`'s exact test on the answers that only one of the two has right: the two intervals overlapping says
 //! little of a paired difference. Divergence: percentile bootstrap over problems of a ratio of sums, since tokens of one
 //! text are not independent. Ignored: that several policies are tested at once.
 
@@ -26,7 +26,7 @@ pub fn wilson(k: u32, n: u32, z: f64) -> Option<(f64, f64)> {
     Some((low, high))
 }
 
-/// McNemar's exact two-sided p-value: `gained` answers that only the policy has right, `lost` that only the full cache
+/// `McNemar`'s exact two-sided p-value: `gained` answers that only the policy has right, `lost` that only the full cache
 /// has. Under the null each is a fair coin: twice the lower tail, at most 1.
 pub fn mcnemar(gained: u32, lost: u32) -> f64 {
     let n = gained + lost;

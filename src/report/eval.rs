@@ -180,7 +180,7 @@ fn along(page: &mut Page, e: &Evaluation) {
 fn divergence(value: Option<f64>) -> String {
     match value {
         None => NONE.into(),
-        Some(v) if v == 0.0 => "0".into(),
+        Some(0.0) => "0".into(),
         Some(v) if v < 1e-3 => format!("{v:.1e}"),
         Some(v) => format!("{v:.4}"),
     }

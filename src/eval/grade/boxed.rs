@@ -247,8 +247,9 @@ fn fraction(text: &str) -> Option<(i128, i128)> {
         Some(rest) => (-1, rest),
         None => (1, over),
     };
-    let ((a, b), (c, d)) = (decimal(over)?, decimal(under)?);
-    let (n, d) = (a.checked_mul(d)?, b.checked_mul(c)?);
+    let (over, under) = (decimal(over)?, decimal(under)?);
+    let n = over.0.checked_mul(under.1)?;
+    let d = over.1.checked_mul(under.0)?;
     (d != 0).then_some((signed * n, d))
 }
 

@@ -49,10 +49,9 @@ fn letter(text: &str, count: usize) -> Option<usize> {
     let next = rest.chars().next();
     let closed = matches!(next, Some(')' | ']'));
     let ends = match next {
-        None => true,
         Some(c) if c.is_alphanumeric() || "'-_{^+=".contains(c) => false,
         Some(' ') => first != 'A' || !article(rest.trim_start()),
-        Some(_) => true,
+        _ => true,
     };
     // A small letter is one only in brackets.
     (closed || ends && first.is_ascii_uppercase()).then_some(at)
@@ -99,12 +98,11 @@ fn leading(text: &str, count: usize) -> Option<usize> {
     let mut chars = line.chars();
     let first = chars.next()?;
     let at = index(first, count)?;
-    let listed = match chars.next() {
-        None | Some('\n') => true,
-        Some(')' | ']' | '*') => return Some(at),
-        Some('.' | ':' | ',') => true,
-        Some(_) => false,
-    };
+    let next = chars.next();
+    if matches!(next, Some(')' | ']' | '*')) {
+        return Some(at);
+    }
+    let listed = matches!(next, None | Some('\n' | '.' | ':' | ','));
     (listed && first.is_ascii_uppercase()).then_some(at)
 }
 
@@ -115,7 +113,7 @@ fn bracketed(text: &str, count: usize) -> Option<usize> {
         let found = index(chars.next()?, count)?;
         (chars.next()? == ')').then_some(found)
     });
-    all.last()
+    all.fold(None, |_, found| Some(found))
 }
 
 /// The only choice whose words stand in a text; one that is a part of another that stands there does not count.
@@ -136,12 +134,23 @@ fn worded(text: &str, choices: &[String]) -> Option<usize> {
     whole.next().is_none().then_some(first.0)
 }
 
-/// Words in small letters, one blank between, no punctuation.
+/// Words in small letters, one blank between, no punctuation but the sign of a number.
 fn plain(text: &str) -> String {
-    let spaced: String = text
-        .chars()
-        .map(|c| if c.is_alphanumeric() { c } else { ' ' })
-        .collect();
+    let chars: Vec<char> = text.chars().collect();
+    let sign = |at: usize| {
+        let after = chars.get(at + 1).is_some_and(char::is_ascii_digit);
+        after
+            && !at
+                .checked_sub(1)
+                .is_some_and(|i| chars[i].is_alphanumeric())
+    };
+    let spaced = chars.iter().enumerate().map(|(at, c)| match c {
+        c if c.is_alphanumeric() => *c,
+        '+' if sign(at) => '+',
+        '-' | '\u{2212}' if sign(at) => '-',
+        _ => ' ',
+    });
+    let spaced: String = spaced.collect();
     let words: Vec<&str> = spaced.split_whitespace().collect();
     words.join(" ").to_lowercase()
 }
@@ -196,6 +205,8 @@ mod tests {
         assert_eq!(of("Days: PLANETARY  DAYS will become shorter!"), Some(2));
         assert_eq!(of("It is gravity."), Some(3));
         // Words that begin with what looks like a letter are words.
+        let signs = ["mass of +3.", "mass of -3."].map(String::from);
+        assert_eq!(extract("The answer is: mass of -3", &signs), Some(1));
         let made = ["C_{2}H_{6}", "A cat", "b", "CO"].map(String::from);
         assert_eq!(extract("The answer is C_{2}H_{6}.", &made), Some(0));
         assert_eq!(extract("The answer is A cat.", &made), Some(1));
