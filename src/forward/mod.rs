@@ -21,6 +21,7 @@ mod keeper;
 mod load;
 mod matrix;
 mod names;
+mod pieces;
 mod quantiser;
 mod rope;
 mod rows;

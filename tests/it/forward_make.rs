@@ -193,6 +193,7 @@ pub(crate) enum Key {
     Count(u32),
     Float(f32),
     Texts(Vec<String>),
+    Floats(Vec<f32>),
 }
 
 fn text(out: &mut Vec<u8>, s: &str) {
@@ -219,6 +220,11 @@ pub(crate) fn gguf(keys: &[(String, Key)], weights: &Weights) -> Vec<u8> {
                 for t in texts {
                     text(&mut f, t);
                 }
+            }
+            Key::Floats(xs) => {
+                f.extend([9u32.to_le_bytes(), 6u32.to_le_bytes()].concat());
+                f.extend((xs.len() as u64).to_le_bytes());
+                f.extend(xs.iter().flat_map(|x| x.to_le_bytes()));
             }
             Key::Float(x) => f.extend([6u32.to_le_bytes(), x.to_le_bytes()].concat()),
         }
