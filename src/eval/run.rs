@@ -47,7 +47,7 @@ pub struct Task {
 }
 
 enum Unit {
-    Group(Group),
+    Group(Box<Group>),
     Writing(Box<Writing>),
 }
 
@@ -154,7 +154,9 @@ impl Work<'_> {
                     .is_some_and(|t| wide(t) <= room || busy == 0);
                 let task = if fits { self.tasks.pop_front() } else { None };
                 let begin = |t| Group::begin(self.model, self.settings, self.policies, t, tell);
-                task.map(begin).transpose()?.map(Unit::Group)
+                task.map(begin)
+                    .transpose()?
+                    .map(|g| Unit::Group(Box::new(g)))
             };
             match unit {
                 Some(unit) => self.units.push(unit),

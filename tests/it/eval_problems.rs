@@ -87,8 +87,8 @@ fn shared_problems_grade_their_own_solutions() {
 #[test]
 fn each_form_gives_its_parts() {
     let lines = [
-        r##"{"question": "q1", "answer": "so #### 1,200", "final": "1200"}"##,
-        r##"{"question": "q2", "answer": "12 of 13\n#### 7"}"##,
+        r#"{"question": "q1", "answer": "so #### 1,200", "final": "1200"}"#,
+        r#"{"question": "q2", "answer": "12 of 13\n#### 7"}"#,
         r#"{"problem": "p1", "solution": "\\boxed{\\frac12}", "answer": ""}"#,
         "",
         r#"{"query": "c1", "choices": ["red", "blue"], "gold": 1}"#,

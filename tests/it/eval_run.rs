@@ -210,23 +210,16 @@ fn plain(
         queries.push(step.queries[0].clone());
         logits = step.logits;
     }
+    #[allow(clippy::cast_possible_truncation)] // as a keeper takes them
     let sums: Vec<f32> = sums.into_iter().map(|s| s as f32).collect();
     let latest = &queries[prompt.len() - window(spec, prompt.len())..];
     let mut keeper = Keeper::new(spec, model.shape(), &cache, &sums, latest).unwrap();
     let mut all = vec![logits];
     while let Some(token) = next(all.last().unwrap(), u32::try_from(all.len() - 1).unwrap()) {
         let item = Item {
-            detail: Detail::Heads,
+            detail: keeper.detail(),
             queries: true,
             ..Item::new(0, token)
-        };
-        let item = Item {
-            detail: if keeper.detail() == Detail::None {
-                Detail::None
-            } else {
-                keeper.detail()
-            },
-            ..item
         };
         let step = model
             .step(std::slice::from_mut(&mut cache), &[item])
@@ -361,7 +354,7 @@ fn given_texts_are_run_along_and_nothing_is_drawn() {
 fn numbers_that_outgrow_the_format_are_named() {
     let mut tiny = Tiny::new("llama", false, 4);
     let output = &mut tiny.weights.get_mut("output.weight").unwrap().1;
-    output.iter_mut().for_each(|w| *w = f32::MAX);
+    output.fill(f32::MAX);
     let model = model(&tiny);
     let settings = Settings {
         sampler: sampler(0.0),
