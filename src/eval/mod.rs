@@ -7,7 +7,7 @@
 //! another's text says nothing of where a text ends up.
 //!
 //! A free run is the forced run up to the first token that it draws differently, so a policy whose text is the full run's
-//! costs no second run. All sequences of all problems step together ([`run`]), because reading the weights is what a step
+//! costs no second run. All sequences of all problems step together ([`mod@run`]), because reading the weights is what a step
 //! costs. Draws depend on seed, problem and step alone; no result depends on threads, batching or interruption. Rival:
 //! a harness around an engine, whose caches cannot be tiered and whose sums depend on the batch. Ignored: chat histories,
 //! several draws a problem. Lengths are in tokens, logarithms natural.

@@ -1,6 +1,6 @@
 //! Sequences of all problems and policies, stepping together.
 //!
-//! Units of work are a problem along one text ([`super::group`]) and a policy's own text ([`super::solo`]); each owns its
+//! Units of work are a problem along one text (`group`) and a policy's own text (`solo`); each owns its
 //! caches. A unit starts whenever there is room for it, texts that are left over before new problems, so that few cells
 //! are half done when a run is stopped. What a sequence computes does not depend on what steps beside it, so the order of
 //! work shows in nothing but the order in which cells finish.
