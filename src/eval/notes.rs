@@ -120,8 +120,12 @@ fn without_hbm(answer: &Evaluation, policies: &[Asked]) -> Vec<String> {
     let (equal, other): (Vec<_>, Vec<_>) = alike.into_values().partition(same);
     let names = |lists: &[Vec<usize>]| {
         let one = |l: &Vec<usize>| {
-            let words = l.iter().map(|at| policies[*at].text.as_str());
-            words.collect::<Vec<_>>().join(" = ")
+            let ratios: Vec<String> = l.iter().filter_map(|at| hbm(&policies[*at])).collect();
+            format!(
+                "{} at hbm {}",
+                without(&policies[l[0]].text),
+                ratios.join(" = ")
+            )
         };
         lists.iter().map(one).collect::<Vec<_>>().join("; ")
     };
@@ -139,4 +143,23 @@ fn without_hbm(answer: &Evaluation, policies: &[Asked]) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// The share in HBM as resolved.
+fn hbm(asked: &Asked) -> Option<String> {
+    let found = asked.spec.params().into_iter().find(|p| p.key == "hbm");
+    found.map(|p| p.value)
+}
+
+/// A policy's text without its `hbm`.
+fn without(text: &str) -> String {
+    let (name, params) = text.split_once(':').unwrap_or((text, ""));
+    let other = params
+        .split(',')
+        .filter(|p| !p.is_empty() && !p.starts_with("hbm="));
+    let other: Vec<&str> = other.collect();
+    if other.is_empty() {
+        return name.into();
+    }
+    format!("{name}:{}", other.join(","))
 }

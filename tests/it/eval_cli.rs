@@ -236,7 +236,7 @@ fn the_grid_says_where_hbm_makes_no_difference() {
         .iter()
         .find(|n| n.contains("Proposition 1"))
         .unwrap();
-    assert_eq!(note.matches("four-tier:").count(), 12, "{note}");
+    assert_eq!(note.matches(" at hbm 0.3 = 0.5 = 0.7").count(), 4, "{note}");
     for evict in ["0.01", "0.03", "0.05", "0.1"] {
         let alike: Vec<_> = e
             .policies
