@@ -8,7 +8,7 @@ use kvplan::trace::{TraceReader, verify};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::forward_make::{Key, Tiny, gguf_with, tokenizer, write};
+use crate::forward_make::{HIDDEN, Key, Tiny, gguf_with, tokenizer, write};
 
 /// The rule of Qwen2, as its `tokenizer.json` has it.
 const SPLIT: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -58,7 +58,7 @@ fn put(dir: &Path, name: &str, value: &Value) {
 /// A small model's folder with the 40 tokens and a template.
 fn folder(config: &Value) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    Tiny::new("llama", true, 6).folder(dir.path());
+    Tiny::new("qwen2", true, 6).folder(dir.path());
     put(
         dir.path(),
         "tokenizer.json",
@@ -84,7 +84,7 @@ fn a_folder_has_the_tokens_of_the_gguf_file() {
     let other = tempfile::tempdir().unwrap();
     let file = write(
         &other,
-        &gguf_with(&Tiny::new("llama", true, 6), tokenizer()),
+        &gguf_with(&Tiny::new("qwen2", true, 6), tokenizer()),
     );
     let file = Text::open(&Checkpoint::open(&file).unwrap()).unwrap();
     for words in ["the.then", "a,b:c!d?", "thethth0123", "", "ththe!!"] {
@@ -124,7 +124,7 @@ fn ends_and_beginnings_are_where_folders_say_them() {
 }
 
 /// Tokens of a chat under a template, as text.
-fn rendered(template: &Value, apart: Option<&str>) -> Result<String, (i32, String)> {
+fn rendered(template: &Value, apart: Option<&str>) -> Result<String, (u8, String)> {
     let dir = folder(&json!({"chat_template": template, "bos_token": "a", "eos_token": "!"}));
     if let Some(apart) = apart {
         std::fs::write(dir.path().join("chat_template.jinja"), apart).unwrap();
@@ -192,7 +192,7 @@ fn the_command_records_a_folder_as_it_does_the_file() {
     let apart = tempfile::tempdir().unwrap();
     let gguf = write(
         &apart,
-        &gguf_with(&Tiny::new("llama", true, 6), tokenizer()),
+        &gguf_with(&Tiny::new("qwen2", true, 6), tokenizer()),
     );
     let mut rows = Vec::new();
     for (model, out) in [(dir.path().to_path_buf(), "a"), (gguf, "b")] {
@@ -265,6 +265,14 @@ fn vocabulary() -> Vec<String> {
     tokens
 }
 
+/// A small model with so many tokens.
+fn wide(tokens: usize) -> Tiny {
+    let mut tiny = Tiny::new("llama", true, 1);
+    let embedding = (vec![tokens, HIDDEN], vec![0.5; tokens * HIDDEN]);
+    tiny.weights.insert("token_embd.weight".into(), embedding);
+    tiny
+}
+
 /// Tokenizers of all rules known by name, and one from a `tokenizer.json`.
 fn all() -> Vec<(String, Text)> {
     let tokens = vocabulary();
@@ -289,7 +297,7 @@ fn all() -> Vec<(String, Text)> {
             key("merges", Key::Texts(merges)),
         ];
         let dir = tempfile::tempdir().unwrap();
-        let path = write(&dir, &gguf_with(&Tiny::new("llama", true, 1), keys));
+        let path = write(&dir, &gguf_with(&wide(tokens.len()), keys));
         found.push((
             name.into(),
             Text::open(&Checkpoint::open(&path).unwrap()).unwrap(),

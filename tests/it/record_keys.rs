@@ -167,7 +167,7 @@ fn every_heads_row_follows_from_keys_and_queries() {
 }
 
 #[test]
-fn policies_of_single_heads_replay_and_their_mean_is_the_recorded_row() {
+fn policies_of_single_heads_replay() {
     let world = World::new("llama");
     let trace = open(&world.decoded("all.kvt", Some(u32::MAX)));
     let specs: Vec<_> = [
