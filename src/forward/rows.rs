@@ -3,6 +3,8 @@
 //! Sums run over heads first and then over layers, both in their order, in binary32: a mean over 30 layers of 9 heads is
 //! within 1e-6 of the exact one. Rows sum to 1.
 
+use std::borrow::Cow;
+
 use super::shape::Shape;
 
 /// How much of the attention is kept.
@@ -33,21 +35,16 @@ pub struct Rows {
 
 impl Rows {
     pub(super) fn new(shape: &Shape, detail: Detail, positions: usize) -> Self {
-        let lanes = match detail {
-            Detail::None => 0,
-            Detail::Mean => 1,
-            Detail::Layers => shape.layers,
-            Detail::Groups => shape.layers * shape.kv_heads,
-            Detail::Heads => shape.layers * shape.heads,
-        };
-        Self {
+        let mut rows = Self {
             detail,
             positions,
             heads: shape.heads,
             kv_heads: shape.kv_heads,
             layers: shape.layers,
-            weights: vec![0.0; lanes * positions],
-        }
+            weights: Vec::new(),
+        };
+        rows.weights = vec![0.0; rows.lanes(detail) * positions];
+        rows
     }
 
     /// Positions attended to, the item's own included.
@@ -63,13 +60,36 @@ impl Rows {
 
     /// The mean over layers and heads, whatever the detail; empty if nothing was kept.
     pub fn mean(&self) -> Vec<f32> {
-        let lanes = self.weights.len() / self.positions.max(1);
-        let mut mean = vec![0.0; if lanes == 0 { 0 } else { self.positions }];
-        let share = 1.0 / lanes.max(1) as f32;
-        for lane in self.weights.chunks_exact(self.positions) {
-            add(&mut mean, lane, share);
+        self.by(Detail::Mean).into_owned()
+    }
+
+    /// The lanes of a detail that is no finer than that of these rows: means over neighbouring lanes; empty if nothing
+    /// was kept.
+    pub fn by(&self, detail: Detail) -> Cow<'_, [f32]> {
+        let kept = self.weights.len() / self.positions.max(1);
+        let wanted = self.lanes(detail).min(kept);
+        if wanted == kept {
+            return Cow::Borrowed(&self.weights);
         }
-        mean
+        let each = kept / wanted.max(1);
+        let mut means = vec![0.0; wanted * self.positions];
+        let lanes = means.chunks_exact_mut(self.positions);
+        for (mean, lanes) in lanes.zip(self.weights.chunks_exact(each * self.positions)) {
+            for lane in lanes.chunks_exact(self.positions) {
+                add(mean, lane, 1.0 / each as f32);
+            }
+        }
+        Cow::Owned(means)
+    }
+
+    fn lanes(&self, detail: Detail) -> usize {
+        match detail {
+            Detail::None => 0,
+            Detail::Mean => 1,
+            Detail::Layers => self.layers,
+            Detail::Groups => self.layers * self.kv_heads,
+            Detail::Heads => self.layers * self.heads,
+        }
     }
 
     /// Takes in the heads of a layer: `sums` is the sum over all heads, `heads` all of them where they are kept.

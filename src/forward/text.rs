@@ -2,9 +2,8 @@
 //!
 //! A GGUF file holds the vocabulary, the merges and the *name* of the rule that splits text before merging; the rules of
 //! the supported families are known here, any other is refused by name, because a wrong split gives other tokens without
-//! a sign of it. A folder holds a `tokenizer.json`, which says everything. The work itself is the `tokenizers` crate's.
-//!
-//! Ignored: `SentencePiece` vocabularies in GGUF (`llama`), whose merges the file does not hold.
+//! a sign of it. `SentencePiece` vocabularies (`llama`) have scores instead ([`super::pieces`]). A folder holds a
+//! `tokenizer.json`, which says everything. The work itself is the `tokenizers` crate's.
 
 use tokenizers::models::bpe::BPE;
 use tokenizers::normalizers::unicode::NFC;
@@ -155,6 +154,14 @@ impl Keys<'_> {
         }
     }
 
+    /// Refuses more tokens than the model has.
+    fn fit(&self, tokens: &[String]) -> Result<()> {
+        if tokens.len() > self.0.shape.vocab {
+            return Err(self.wrong("ggml.tokens", "are more than the model's vocabulary"));
+        }
+        Ok(())
+    }
+
     /// A token that must be in the vocabulary.
     fn token(&self, key: &str) -> Option<u32> {
         let id = self.get(key)?.as_count()?;
@@ -178,22 +185,29 @@ impl Keys<'_> {
 fn from_metadata(checkpoint: &Checkpoint) -> Result<Text> {
     let keys = Keys(checkpoint);
     let word = |key: &str| keys.get(key).and_then(Value::as_text);
-    let model = word("ggml.model").unwrap_or("none");
-    if model != "gpt2" {
-        return Err(keys.unsupported("ggml.model", model, "gpt2"));
-    }
-    let pre = word("ggml.pre").unwrap_or("default");
-    let splitting =
-        splitting(pre).ok_or_else(|| keys.unsupported("ggml.pre", pre, &SPLITTINGS.join(", ")))?;
-    let tokens = keys.texts("ggml.tokens")?;
-    let tokenizer = built(&keys, tokens, &splitting)?;
+    let tokens = || keys.texts("ggml.tokens");
+    let flag = |key: &str| keys.get(key).and_then(Value::as_count).map(|n| n == 1);
+    let (tokenizer, begins) = match word("ggml.model").unwrap_or("none") {
+        "gpt2" => {
+            let pre = word("ggml.pre").unwrap_or("default");
+            let splitting = splitting(pre)
+                .ok_or_else(|| keys.unsupported("ggml.pre", pre, &SPLITTINGS.join(", ")))?;
+            (built(&keys, tokens()?, &splitting)?, false)
+        }
+        "llama" => {
+            let prefix = flag("ggml.add_space_prefix").unwrap_or(true);
+            (of_pieces(&keys, tokens()?, prefix)?, true)
+        }
+        other => return Err(keys.unsupported("ggml.model", other, "gpt2, llama")),
+    };
+    let tokens = tokens()?;
     let begin = keys.token("ggml.bos_token_id");
     let spelled = |id: Option<u32>| {
         id.and_then(|i| tokens.get(i as usize))
             .cloned()
             .unwrap_or_default()
     };
-    let adds = keys.get("ggml.add_bos_token").and_then(Value::as_count) == Some(1);
+    let adds = flag("ggml.add_bos_token").unwrap_or(begins);
     let end = keys.token("ggml.eos_token_id");
     let template = word("chat_template").map(|t| Template::new(t, spelled(begin), spelled(end)));
     Ok(Text {
@@ -208,7 +222,27 @@ fn from_metadata(checkpoint: &Checkpoint) -> Result<Text> {
     })
 }
 
-/// The tokenizer of a vocabulary.
+/// The tokenizer of a `SentencePiece` vocabulary.
+fn of_pieces(keys: &Keys<'_>, tokens: &[String], prefix: bool) -> Result<Tokenizer> {
+    let failed =
+        |e: tokenizers::Error| keys.wrong("ggml.tokens", &format!("make no tokenizer: {e}"));
+    keys.fit(tokens)?;
+    let scores = match keys.get("ggml.scores") {
+        Some(Value::Numbers(scores)) if scores.len() == tokens.len() => scores,
+        _ => return Err(keys.wrong("ggml.scores", "is missing or not one number a token")),
+    };
+    let unknown = keys.token("ggml.unknown_token_id");
+    let unknown = unknown.and_then(|id| tokens.get(id as usize));
+    let mut tokenizer =
+        super::pieces::tokenizer(tokens, scores, unknown.map(String::as_str), prefix)
+            .map_err(failed)?;
+    tokenizer
+        .add_special_tokens(special(keys, tokens))
+        .map_err(failed)?;
+    Ok(tokenizer)
+}
+
+/// The tokenizer of a vocabulary with merges.
 fn built(keys: &Keys<'_>, tokens: &[String], splitting: &Splitting) -> Result<Tokenizer> {
     let failed =
         |e: tokenizers::Error| keys.wrong("ggml.tokens", &format!("make no tokenizer: {e}"));
@@ -218,9 +252,7 @@ fn built(keys: &Keys<'_>, tokens: &[String], splitting: &Splitting) -> Result<To
             .map(|(a, b)| (a.to_string(), b.to_string()));
         pair.ok_or_else(|| keys.wrong("ggml.merges", "holds one that is not a pair"))
     });
-    if tokens.len() > keys.0.shape.vocab {
-        return Err(keys.wrong("ggml.tokens", "are more than the model's vocabulary"));
-    }
+    keys.fit(tokens)?;
     let vocab = (0u32..).zip(tokens).map(|(id, t)| (t.clone(), id));
     let whole = matches!(splitting, Splitting::Pattern { whole: true, .. });
     let bpe = BPE::builder()

@@ -106,7 +106,7 @@ fn begin<'p>(
     rows: &dyn Rows,
     lanes: usize,
     policies: Vec<&'p mut dyn Policy>,
-) -> Vec<Sequence<'p>> {
+) -> Vec<Sequence<&'p mut dyn Policy>> {
     policies
         .into_iter()
         .map(|p| Sequence::new(p, rows.prompt(), rows.column_sums(), lanes, None))

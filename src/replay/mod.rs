@@ -32,6 +32,7 @@ pub use length::by_length;
 pub use pass::drive;
 pub use quality::Quality;
 pub use selective::{selected, selected_by_length};
+pub(crate) use sequence::Sequence;
 
 use crate::error::Result;
 use crate::policy::{Policy, PolicySpec};

@@ -115,7 +115,7 @@ fn means(
         watch(step, length, &scores.list[..extra.len()]);
         Ok(())
     })?;
-    let ended = |s: Sequence| {
+    let ended = |s: Sequence<_>| {
         let tiers = s.lanes[0].tiers().to_vec();
         (s.finish(limit), tiers)
     };

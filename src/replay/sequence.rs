@@ -2,6 +2,9 @@
 //!
 //! A lane is one placement with its own rows: the sequence's mean rows, a layer's, or a KV head's. The policy decides for
 //! each lane by itself; counts and mass are averaged over the lanes into one timeline, which is why its tokens are f64.
+//! The same steps drive the cache of a real model ([`crate::forward::Keeper`]), which carries the moves out.
+
+use std::ops::DerefMut;
 
 use super::placement::Placement;
 use crate::error::Result;
@@ -10,8 +13,8 @@ use crate::score::Score;
 use crate::timeline::{Interval, Tier, Timeline};
 
 /// One policy at work.
-pub(super) struct Sequence<'p> {
-    policy: &'p mut dyn Policy,
+pub(crate) struct Sequence<P> {
+    policy: P,
     score: Option<usize>,
     prompt: u32,
     pub(super) lanes: Vec<Placement>,
@@ -26,10 +29,10 @@ pub(super) struct Sequence<'p> {
     timeline: Timeline,
 }
 
-impl<'p> Sequence<'p> {
+impl<'p, P: DerefMut<Target = dyn Policy + 'p>> Sequence<P> {
     /// Before step 0, everything in T0; `score` is the index of the score that the policy ranks by.
-    pub(super) fn new(
-        policy: &'p mut dyn Policy,
+    pub(crate) fn new(
+        mut policy: P,
         prompt: u32,
         column_sums: Option<&[f32]>,
         lanes: usize,
@@ -57,13 +60,13 @@ impl<'p> Sequence<'p> {
     }
 
     /// Whether the policy is shown rows.
-    pub(super) fn looks(&self) -> bool {
+    pub(crate) fn looks(&self) -> bool {
         let needs = self.policy.card().needs;
         self.score.is_none() && (needs.mean || needs.layers || needs.prompt_queries.is_some())
     }
 
     /// Appends the step's own token.
-    pub(super) fn begin(&mut self, step: u32) {
+    pub(crate) fn begin(&mut self, step: u32) {
         for placement in &mut self.lanes {
             placement.append(1);
         }
@@ -82,8 +85,25 @@ impl<'p> Sequence<'p> {
         }
     }
 
+    /// Books the mass of the row `full` and shows the row `own`, one weight a position ever appended.
+    pub(crate) fn take(&mut self, lane: usize, own: &[f32], full: &[f32], keys: Option<Keys<'_>>) {
+        self.lanes[lane].add_mass(0, full);
+        let total = full.iter().map(|w| f64::from(*w)).sum();
+        self.row(lane, own, total, keys);
+    }
+
     /// After the rows of all lanes: lets the policy act.
     pub(super) fn end(&mut self, step: u32, scores: &[Score]) -> Result<()> {
+        self.end_with(step, scores, &mut |_, _| {})
+    }
+
+    /// As `end`; tells of the moves of each lane.
+    pub(crate) fn end_with(
+        &mut self,
+        step: u32,
+        scores: &[Score],
+        told: &mut dyn FnMut(usize, &Moves),
+    ) -> Result<()> {
         let n = self.lanes.len() as f64;
         let (mass, degraded) = std::mem::take(&mut self.mass);
         self.timeline.mass.push(mass.map(|m| m / n));
@@ -91,7 +111,7 @@ impl<'p> Sequence<'p> {
             self.timeline.degraded.resize(step as usize, 0.0);
             self.timeline.degraded.push(degraded / n);
         }
-        self.decide(step, scores)
+        self.decide(step, scores, told)
     }
 
     /// Closes the interval before the decision just taken and opens the one that `step` begins.
@@ -145,7 +165,12 @@ impl<'p> Sequence<'p> {
         );
     }
 
-    fn decide(&mut self, step: u32, scores: &[Score]) -> Result<()> {
+    fn decide(
+        &mut self,
+        step: u32,
+        scores: &[Score],
+        told: &mut dyn FnMut(usize, &Moves),
+    ) -> Result<()> {
         let mut acted = self
             .policy
             .interval()
@@ -163,6 +188,7 @@ impl<'p> Sequence<'p> {
             if !self.moves.as_slice().is_empty() {
                 acted = true;
                 sum = plus(&sum, &placement.apply(&self.moves)?);
+                told(lane, &self.moves);
             }
         }
         if acted {
@@ -173,7 +199,7 @@ impl<'p> Sequence<'p> {
     }
 
     /// The timeline after `steps` steps.
-    pub(super) fn finish(mut self, steps: u32) -> Timeline {
+    pub(crate) fn finish(mut self, steps: u32) -> Timeline {
         self.open_interval(steps);
         if steps == 0 {
             self.timeline.intervals.clear();

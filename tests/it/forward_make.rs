@@ -193,6 +193,7 @@ pub(crate) enum Key {
     Count(u32),
     Float(f32),
     Texts(Vec<String>),
+    Floats(Vec<f32>),
 }
 
 fn text(out: &mut Vec<u8>, s: &str) {
@@ -219,6 +220,11 @@ pub(crate) fn gguf(keys: &[(String, Key)], weights: &Weights) -> Vec<u8> {
                 for t in texts {
                     text(&mut f, t);
                 }
+            }
+            Key::Floats(xs) => {
+                f.extend([9u32.to_le_bytes(), 6u32.to_le_bytes()].concat());
+                f.extend((xs.len() as u64).to_le_bytes());
+                f.extend(xs.iter().flat_map(|x| x.to_le_bytes()));
             }
             Key::Float(x) => f.extend([6u32.to_le_bytes(), x.to_le_bytes()].concat()),
         }
@@ -252,9 +258,17 @@ pub(crate) struct Plain {
     pub(crate) attention: Vec<Vec<Vec<f64>>>,
 }
 
+/// Whether a query at a position does not see a key: layer, KV head, query's and key's position.
+pub(crate) type Gone<'a> = &'a dyn Fn(usize, usize, usize, usize) -> bool;
+
+/// As [`plain_without`], with every key.
+pub(crate) fn plain(tiny: &Tiny, tokens: &[u32]) -> Plain {
+    plain_without(tiny, tokens, &|_, _, _, _| false)
+}
+
 /// The whole text at once, in binary64, from the definitions; `llama` rotates neighbours, `qwen2` halves.
 #[allow(clippy::many_single_char_names)] // those of the definitions
-pub(crate) fn plain(tiny: &Tiny, tokens: &[u32]) -> Plain {
+pub(crate) fn plain_without(tiny: &Tiny, tokens: &[u32], gone: Gone<'_>) -> Plain {
     let w = |name: &str| &tiny.weights[name].1;
     let times = |m: &[f32], x: &[f64]| -> Vec<f64> {
         let row = |r: &[f32]| r.iter().zip(x).map(|(a, b)| f64::from(*a) * b).sum();
@@ -317,7 +331,12 @@ pub(crate) fn plain(tiny: &Tiny, tokens: &[u32]) -> Plain {
                 let q = of(&qs[p], h);
                 let score =
                     |k: &Vec<f64>| q.iter().zip(of(k, kv)).map(|(a, b)| a * b).sum::<f64>() / 4.0; // sqrt 16
-                let e: Vec<f64> = ks[..=p].iter().map(|k| score(k).exp()).collect();
+                let seen = |i: usize| if gone(l, kv, p, i) { 0.0 } else { 1.0 };
+                let e: Vec<f64> = ks[..=p]
+                    .iter()
+                    .enumerate()
+                    .map(|(i, k)| seen(i) * score(k).exp())
+                    .collect();
                 let z: f64 = e.iter().sum();
                 let a: Vec<f64> = e.iter().map(|v| v / z).collect();
                 for d in 0..DIM {
