@@ -55,6 +55,7 @@ mod policy_plain;
 mod policy_registry;
 mod record;
 mod record_keys;
+mod record_shipped;
 mod replay_golden;
 mod replay_laws;
 mod replay_length;
