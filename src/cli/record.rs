@@ -55,6 +55,12 @@ pub struct RecordArgs {
     /// Also the rows of every layer
     #[arg(long)]
     layers: bool,
+    /// Also keys and queries, from which every single head's attention follows (for r-kv, snap-kv and h2o)
+    #[arg(long)]
+    keys: bool,
+    /// Queries of so many of the last prompt tokens, not of all (h2o needs all, the others their window)
+    #[arg(long, value_name = "N", requires = "keys")]
+    queries: Option<u32>,
     /// Texts that decode together
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     together: u16,
@@ -93,6 +99,7 @@ impl RecordArgs {
                 seed: self.seed,
             },
             layers: self.layers,
+            keys: self.keys.then(|| self.queries.unwrap_or(u32::MAX)),
             together: self.together.into(),
         }
     }
@@ -151,7 +158,14 @@ impl RecordArgs {
                 Ok((task, None))
             };
         }
-        let done = match record::found(&task.path, model, &task.prompt, self.sampler().as_ref())? {
+        let sampler = self.sampler();
+        let done = match record::found(
+            &task.path,
+            model,
+            &task.prompt,
+            sampler.as_ref(),
+            &self.settings(),
+        )? {
             Found::Whole(rows) => Some(Done {
                 path: task.path.clone(),
                 prompt: u32::try_from(task.prompt.len()).unwrap_or(u32::MAX),

@@ -1,6 +1,7 @@
 //! Recording a real model: prompts in, traces out.
 //!
-//! One `.kvt` a text: mean attention rows, the tokens and their log-probabilities, optionally a row a layer. A text is
+//! One `.kvt` a text: mean attention rows, the tokens and their log-probabilities; optionally a row a layer, and keys and
+//! queries. A text is
 //! decoded by sampling, or *given* and only scored, in chunks: the rows are the same to the bit and come many times
 //! faster, so long chains of reasoning are recorded without decoding them again. Several texts decode together, because
 //! reading the weights is what a step costs.
@@ -13,12 +14,13 @@ mod facts;
 mod prompts;
 mod resume;
 mod running;
+mod vectors;
 
 use std::path::PathBuf;
 
 use crate::error::Result;
 use crate::forward::{Cache, Item, Model, Sampler};
-use running::Running;
+use running::{Row, Running};
 
 pub use facts::facts;
 pub use prompts::{Prompt, read};
@@ -33,6 +35,8 @@ pub struct Settings {
     pub sampler: Sampler,
     /// Whether every layer's rows are kept.
     pub layers: bool,
+    /// Whether keys and queries are kept, and if so the queries of how many of the last prompt positions (tokens).
+    pub keys: Option<u32>,
     /// Texts that decode together, at least 1.
     pub together: usize,
 }
@@ -165,6 +169,7 @@ fn advance(
         .enumerate()
         .map(|(sequence, (_, text))| Item {
             detail: running::detail(settings),
+            queries: settings.keys.is_some(),
             ..Item::new(sequence, text.drawn())
         })
         .collect();
@@ -173,8 +178,13 @@ fn advance(
     }
     let step = model.step(caches, &items)?;
     let logits = step.logits.chunks_exact(model.shape().vocab);
-    for (((_, text), rows), logits) in running.iter_mut().zip(&step.rows).zip(logits) {
-        text.push(rows, logits)?;
+    for (i, ((_, text), logits)) in running.iter_mut().zip(logits).enumerate() {
+        let row = Row {
+            weights: &step.rows[i],
+            queries: &step.queries[i],
+            logits,
+        };
+        text.push(model.shape(), &caches[i], &row)?;
     }
     Ok(())
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Settings;
 use crate::error::{Error, Result};
+use crate::trace::section::{KEYS, LAYERS, QUERIES};
 use crate::trace::{Header, Sampler, TraceReader};
 
 /// What is there of a text.
@@ -45,16 +47,18 @@ pub(super) fn parts(path: &Path) -> Vec<PathBuf> {
 /// What is there of a text with this prompt, to go on from. A damaged part is passed over.
 ///
 /// # Errors
-/// Usage: what is there is of another model, prompt or way of drawing. Data: a finished trace that is damaged.
+/// Usage: what is there is of another model, prompt or way of drawing, or lacks a section that is asked for. Data: a finished trace that is damaged.
 pub fn found(
     path: &Path,
     model: &Header,
     prompt: &[u32],
     sampler: Option<&Sampler>,
+    settings: &Settings,
 ) -> Result<Found> {
     if path.exists() {
         let trace = TraceReader::open(path)?;
         agree(&trace, model, prompt, sampler)?;
+        complete(&trace, settings)?;
         return Ok(Found::Whole(trace.rows()));
     }
     let mut best = Vec::new();
@@ -101,4 +105,28 @@ fn agree(
         trace.label()
     ))
     .help("record into another folder, or remove it"))
+}
+
+/// Refuses a finished trace without something that is asked for; more than that does no harm.
+fn complete(trace: &TraceReader, settings: &Settings) -> Result<()> {
+    let header = trace.header();
+    let there = |kind| header.section(kind).map(|i| &header.sections[i]);
+    let enough = |window: u32| {
+        let queries =
+            there(QUERIES).map_or(0, |s| s.bytes_once / u64::from(s.bytes_per_row.max(1)));
+        there(KEYS).is_some()
+            && there(QUERIES).is_some()
+            && queries >= u64::from(window.min(header.prompt_length))
+    };
+    let lacks = if settings.layers && there(LAYERS).is_none() {
+        "rows of every layer"
+    } else if !settings.keys.is_none_or(enough) {
+        "keys and as many queries"
+    } else {
+        return Ok(());
+    };
+    Err(
+        Error::usage(format!("{}: was recorded without {lacks}", trace.label()))
+            .help("record into another folder, or remove it"),
+    )
 }

@@ -1,8 +1,8 @@
 //! One text while it is recorded.
 
-use super::{Done, End, Settings, Task};
+use super::{Done, End, Settings, Task, vectors};
 use crate::error::{Error, Result};
-use crate::forward::{Cache, Detail, Drawn, Item, Model, Rows, likeliest, log_probability};
+use crate::forward::{Cache, Detail, Drawn, Item, Model, Rows, Shape, likeliest, log_probability};
 use crate::trace::{Header, TraceWriter, half};
 
 /// Tokens of a prompt or a given text that run together: enough to read weights rarely, few enough for the caches.
@@ -13,11 +13,30 @@ pub(super) struct Running {
     task: Task,
     writer: TraceWriter,
     layers: bool,
+    keys: bool,
     /// Logits of what follows.
     logits: Vec<f32>,
     /// Token of the row that comes next.
     next: Drawn,
     tokens: Vec<u32>,
+}
+
+/// What a step says of one token.
+pub(super) struct Row<'a> {
+    pub(super) weights: &'a Rows,
+    /// Empty where they are not kept.
+    pub(super) queries: &'a [f32],
+    /// Logits of what follows.
+    pub(super) logits: &'a [f32],
+}
+
+/// What a prompt leaves.
+struct Prompt {
+    logits: Vec<f32>,
+    /// Attention that each position received.
+    sums: Vec<f32>,
+    /// Queries of its last positions, where they are kept.
+    queries: Vec<f32>,
 }
 
 /// Attention that a step must hand out.
@@ -39,12 +58,18 @@ impl Running {
         cache: &mut [Cache; 1],
         tell: &mut dyn FnMut(u64),
     ) -> Result<Self> {
-        let (logits, sums) = prompt(model, &task.prompt, cache, tell)?;
-        let writer = TraceWriter::create(&task.path, full_header(header, settings, &task, sums)?)?;
+        let shape = model.shape();
+        let prompt = prompt(model, &task.prompt, settings.keys.unwrap_or(0), cache, tell)?;
+        let header = full_header(header, settings, &task, prompt.sums)?;
+        let mut writer = TraceWriter::create(&task.path, header)?;
+        if settings.keys.is_some() {
+            vectors::prompt(&mut writer, shape, &cache[0], &prompt.queries)?;
+        }
         let mut text = Self {
             writer,
             layers: settings.layers,
-            logits,
+            keys: settings.keys.is_some(),
+            logits: prompt.logits,
             next: Drawn {
                 token: 0,
                 logp: 0.0,
@@ -53,11 +78,18 @@ impl Running {
             task,
         };
         for chunk in text.task.given.clone().chunks(CHUNK) {
-            let step = model.step(cache, &Item::of(0, chunk, detail(settings)))?;
-            let logits = step.logits.chunks_exact(model.shape().vocab);
-            for ((token, rows), logits) in chunk.iter().zip(&step.rows).zip(logits) {
+            let mut items = Item::of(0, chunk, detail(settings));
+            items.iter_mut().for_each(|i| i.queries = text.keys);
+            let step = model.step(cache, &items)?;
+            let logits = step.logits.chunks_exact(shape.vocab);
+            for (i, (token, logits)) in chunk.iter().zip(logits).enumerate() {
                 text.take(*token)?;
-                text.push(rows, logits)?;
+                let row = Row {
+                    weights: &step.rows[i],
+                    queries: &step.queries[i],
+                    logits,
+                };
+                text.push(shape, &cache[0], &row)?;
             }
             tell(chunk.len() as u64);
         }
@@ -100,18 +132,22 @@ impl Running {
 
     /// Writes the row of the token drawn last, and keeps the logits of what follows.
     #[allow(clippy::cast_possible_truncation)] // as the format stores it
-    pub(super) fn push(&mut self, rows: &Rows, logits: &[f32]) -> Result<()> {
+    pub(super) fn push(&mut self, shape: &Shape, cache: &Cache, row: &Row<'_>) -> Result<()> {
+        let position = row.weights.positions() - 1;
         let halves =
             |w: &[f32]| -> Vec<u16> { w.iter().map(|w| half::from_f64(f64::from(*w))).collect() };
-        self.writer.push_row(&halves(&rows.mean()))?;
+        self.writer.push_row(&halves(&row.weights.mean()))?;
         if self.layers {
-            self.writer.push_layers(&halves(rows.weights()))?;
+            self.writer.push_layers(&halves(row.weights.weights()))?;
         }
         self.writer
             .push_token(self.next.token, self.next.logp as f32)?;
+        if self.keys {
+            vectors::row(&mut self.writer, shape, cache, position, row.queries)?;
+        }
         self.tokens.push(self.next.token);
         self.logits.clear();
-        self.logits.extend_from_slice(logits);
+        self.logits.extend_from_slice(row.logits);
         Ok(())
     }
 
@@ -136,18 +172,20 @@ fn count(n: usize) -> Result<u32> {
     u32::try_from(n).map_err(|_| Error::usage("a text has more than 2^32 tokens"))
 }
 
-/// Runs a prompt: logits of what follows it, and the attention each of its positions received.
+/// Runs a prompt, whose last `window` positions hand out their queries.
 fn prompt(
     model: &Model,
     tokens: &[u32],
+    window: u32,
     cache: &mut [Cache; 1],
     tell: &mut dyn FnMut(u64),
-) -> Result<(Vec<f32>, Vec<f32>)> {
-    let (mut logits, mut sums) = (Vec::new(), vec![0f64; tokens.len()]);
-    for chunk in tokens.chunks(CHUNK) {
+) -> Result<Prompt> {
+    let (mut logits, mut sums, mut queries) = (Vec::new(), vec![0f64; tokens.len()], Vec::new());
+    for (first, chunk) in (0..).step_by(CHUNK).zip(tokens.chunks(CHUNK)) {
         let mut items = Item::of(0, chunk, Detail::Mean);
         let last = items.len() - 1;
         items[..last].iter_mut().for_each(|i| i.logits = false);
+        vectors::ask(&mut items, first, tokens.len(), window);
         let step = model.step(cache, &items)?;
         for rows in &step.rows {
             for (sum, w) in sums.iter_mut().zip(rows.weights()) {
@@ -155,13 +193,19 @@ fn prompt(
             }
         }
         logits = step.logits;
+        queries.extend(step.queries.into_iter().flatten());
         tell(chunk.len() as u64);
     }
     if logits.is_empty() {
         return Err(Error::usage("a prompt has no token").help("give it some text"));
     }
     #[allow(clippy::cast_possible_truncation)] // as the header stores them
-    Ok((logits, sums.into_iter().map(|s| s as f32).collect()))
+    let sums = sums.into_iter().map(|s| s as f32).collect();
+    Ok(Prompt {
+        logits,
+        sums,
+        queries,
+    })
 }
 
 /// The header of one text.
@@ -175,6 +219,9 @@ fn full_header(model: &Header, settings: &Settings, task: &Task, sums: Vec<f32>)
         header = header.with_layers(model.layers.unwrap_or(0));
     }
     header = header.with_tokens();
+    if let Some(window) = settings.keys {
+        vectors::announce(&mut header, window)?;
+    }
     if task.scored {
         header.forced = (0..given).collect();
         header.planned_rows = Some(given);

@@ -1,11 +1,17 @@
-//! `SmolLM2` decoded greedily, against a reference written apart in numpy (`goldens/forward_reference.py`).
+//! `SmolLM2` and a `Qwen2.5` decoded greedily, against a reference written apart in numpy
+//! (`goldens/forward_reference.py`): one of each family, and every block format of the two files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kvplan::forward::{Cache, Detail, Item, Model};
 
 /// The test model: in `KVPLAN_TEST_MODELS`, or the user's cache folder.
 pub(crate) fn test_model() -> Option<PathBuf> {
+    cached("SmolLM2-135M-Instruct.Q4_1.gguf")
+}
+
+/// A model in that folder.
+fn cached(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("KVPLAN_TEST_MODELS")
         .map(PathBuf::from)
         .or_else(|| {
@@ -14,7 +20,7 @@ pub(crate) fn test_model() -> Option<PathBuf> {
                 std::env::var_os("XDG_CACHE_HOME").map_or(home.join(".cache"), PathBuf::from);
             Some(cache.join("kvplan"))
         })?;
-    let path = folder.join("SmolLM2-135M-Instruct.Q4_1.gguf");
+    let path = folder.join(name);
     path.exists().then_some(path)
 }
 
@@ -60,10 +66,23 @@ fn greedy_tokens_probabilities_and_rows_are_those_of_numpy() {
     let Some(path) = test_model() else {
         skip!("reference check: the test model is not there");
     };
-    let golden: Golden =
-        serde_json::from_str(include_str!("goldens/forward_smollm2.json")).unwrap();
-    let mut numbers = Numbers(include_bytes!("goldens/forward_smollm2.f32"));
-    let model = Model::open(&path).unwrap();
+    let golden = include_str!("goldens/forward_smollm2.json");
+    agree(&path, golden, include_bytes!("goldens/forward_smollm2.f32"));
+}
+
+#[test]
+fn those_of_a_qwen_too() {
+    let Some(path) = cached("qwen2.5-coder-0.5b-instruct.gguf") else {
+        skip!("reference check of Qwen2.5-Coder-0.5B: the test model is not there");
+    };
+    let golden = include_str!("goldens/forward_qwen2.json");
+    agree(&path, golden, include_bytes!("goldens/forward_qwen2.f32"));
+}
+
+fn agree(path: &Path, golden: &str, numbers: &'static [u8]) {
+    let golden: Golden = serde_json::from_str(golden).unwrap();
+    let mut numbers = Numbers(numbers);
+    let model = Model::open(path).unwrap();
     let (layers, heads) = (model.shape().layers, model.shape().heads);
     let mut caches = [Cache::new(model.shape(), 256)];
     let prompt = Item::of(0, &golden.prompt, Detail::None);
@@ -98,7 +117,7 @@ fn greedy_tokens_probabilities_and_rows_are_those_of_numpy() {
     }
     let seventh = &last.weights()[7 * heads * n..8 * heads * n];
     worst.1 = worst.1.max(far(seventh, &numbers.next(heads * n)));
-    assert!(numbers.0.is_empty() && layers == 30);
+    assert!(numbers.0.is_empty() && last.weights().len() == layers * heads * n);
     assert!(
         worst.0 < 1e-4 && worst.1 < 1e-5,
         "log-probability {}, rows {}",

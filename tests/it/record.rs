@@ -38,12 +38,7 @@ impl World {
     }
 
     fn run(&self, tasks: Vec<Task>, together: usize) -> Vec<Done> {
-        let settings = Settings {
-            max_new: 20,
-            sampler: sampler(),
-            layers: true,
-            together,
-        };
+        let settings = settings(together);
         let is_end = |t: u32| t == 39;
         record(
             &self.model,
@@ -54,6 +49,16 @@ impl World {
             &mut |_| {},
         )
         .unwrap()
+    }
+}
+
+fn settings(together: usize) -> Settings {
+    Settings {
+        max_new: 20,
+        sampler: sampler(),
+        layers: true,
+        keys: None,
+        together,
     }
 }
 
@@ -151,7 +156,14 @@ fn a_killed_recording_goes_on_to_the_same_bytes() {
         let task = world.task(1, &name, &[], false);
         let part = world.dir.path().join(format!("{name}.4711.part"));
         std::fs::write(&part, &file[..cut]).unwrap();
-        let there = found(&task.path, &world.header, &task.prompt, sampler.as_ref()).unwrap();
+        let there = found(
+            &task.path,
+            &world.header,
+            &task.prompt,
+            sampler.as_ref(),
+            &settings(1),
+        )
+        .unwrap();
         let given = match there {
             Found::Part(tokens) => {
                 assert_eq!(tokens, whole.tokens[..tokens.len()]);
@@ -166,10 +178,24 @@ fn a_killed_recording_goes_on_to_the_same_bytes() {
         assert!(!part.exists());
     }
     assert!(went_on >= 2, "{went_on} of 9 cuts left a row");
-    let there = found(&whole.path, &world.header, &[2, 7, 7, 20], sampler.as_ref()).unwrap();
+    let there = found(
+        &whole.path,
+        &world.header,
+        &[2, 7, 7, 20],
+        sampler.as_ref(),
+        &settings(1),
+    )
+    .unwrap();
     assert_eq!(there, Found::Whole(whole.rows));
     for (prompt, way) in [(vec![2, 7], sampler), (vec![2, 7, 7, 20], None)] {
-        let error = found(&whole.path, &world.header, &prompt, way.as_ref()).unwrap_err();
+        let error = found(
+            &whole.path,
+            &world.header,
+            &prompt,
+            way.as_ref(),
+            &settings(1),
+        )
+        .unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(
             error.message.contains("was recorded with another"),

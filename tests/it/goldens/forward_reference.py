@@ -1,6 +1,6 @@
-"""The golden of tests/it/forward_reference.rs: SmolLM2 decoded greedily by numpy, written from the definitions.
+"""The goldens of tests/it/forward_reference.rs: a model decoded greedily by numpy, written from the definitions.
 
-Usage: python3 forward_reference.py MODEL.gguf OUT_PREFIX   (numpy 2; a minute or two)
+Usage: python3 forward_reference.py MODEL.gguf OUT_PREFIX   (numpy 2; a minute for SmolLM2, some for Qwen2.5)
 
 Nothing is shared with the program: the file is read, dequantised and run here, activations in binary64. Writes
 OUT_PREFIX.json (prompt, tokens, natural log-probability of each token) and OUT_PREFIX.f32 (little-endian binary32):
@@ -13,7 +13,10 @@ import sys
 
 import numpy as np
 
-PROMPT = [1, 4093, 198, 6404, 346, 260, 2240, 281, 253, 1165, 30, 3726, 701, 3023, 338, 3410, 47, 2, 198, 1, 520, 9531, 198]
+PROMPTS = {
+    "llama": [1, 4093, 198, 6404, 346, 260, 2240, 281, 253, 1165, 30, 3726, 701, 3023, 338, 3410, 47, 2, 198, 1, 520, 9531, 198],
+    "qwen2": [151644, 8948, 198, 2610, 525, 1207, 16948, 11, 3465, 553, 54364, 14817, 13, 1446, 525, 264, 10950, 17847, 13, 151645, 198, 151644, 872, 198, 7985, 264, 729, 429, 2727, 3425, 264, 1372, 374, 10250, 11, 323, 10339, 432, 13, 151645, 198, 151644, 77091, 198],
+}
 STEPS = 110
 HEAD_LAYER = 7
 
@@ -56,25 +59,66 @@ class Reader:
 
     def tensor(self, dims, kind, at):
         n = int(np.prod(dims))
-        numbers, size = {0: (1, 4), 3: (32, 20), 8: (32, 34)}[kind]
+        numbers, size, widen = FORMATS[kind]
         raw = np.array(self.data[at : at + n // numbers * size])
-        if kind == 0:
-            out = raw.view("<f4")
-        else:
-            blocks = raw.reshape(-1, size)
-            scale = blocks[:, :2].copy().view("<f2").astype(np.float32)
-            if kind == 3:
-                low = blocks[:, 2:4].copy().view("<f2").astype(np.float32)
-                nibbles = blocks[:, 4:]
-                out = np.hstack([nibbles & 15, nibbles >> 4]).astype(np.float32) * scale + low
-            else:
-                out = blocks[:, 2:].view(np.int8).astype(np.float32) * scale
-        return out.reshape(dims[::-1]).astype(np.float32)
+        return widen(raw.reshape(-1, size)).reshape(dims[::-1]).astype(np.float32).astype(np.float64)
+
+
+def half(blocks, at):
+    return blocks[:, at : at + 2].copy().view("<f2").astype(np.float32)
+
+
+def q4_1(b):
+    return np.hstack([b[:, 4:] & 15, b[:, 4:] >> 4]).astype(np.float32) * half(b, 0) + half(b, 2)
+
+
+def q5_0(b):
+    fifth = np.unpackbits(b[:, 2:6], axis=1, bitorder="little")
+    low = np.hstack([b[:, 6:] & 15, b[:, 6:] >> 4])
+    return ((low | fifth << 4).astype(np.float32) - 16) * half(b, 0)
+
+
+def q8_0(b):
+    return b[:, 2:].view(np.int8).astype(np.float32) * half(b, 0)
+
+
+def q4_k(b):
+    # Eight groups of 32; scale and minimum of a group have six bits each, in twelve bytes.
+    s = b[:, 4:16]
+    scale = np.hstack([s[:, :4] & 63, s[:, 8:] & 15 | s[:, :4] >> 6 << 4]).astype(np.float32)
+    low = np.hstack([s[:, 4:8] & 63, s[:, 8:] >> 4 | s[:, 4:8] >> 6 << 4]).astype(np.float32)
+    q = b[:, 16:].reshape(-1, 4, 1, 32)
+    q = np.concatenate([q & 15, q >> 4], 2).reshape(-1, 8, 32).astype(np.float32)
+    out = (half(b, 0) * scale)[:, :, None] * q - (half(b, 2) * low)[:, :, None]
+    return out.reshape(-1, 256)
+
+
+def q6_k(b):
+    # Two halves of 128; a half has four groups of 32 that share bytes, and eight scales of 16 numbers each.
+    low, high = b[:, :128].reshape(-1, 2, 2, 32), b[:, 128:192].reshape(-1, 2, 1, 32)
+    four = np.concatenate([low & 15, low >> 4], 2)
+    two = np.concatenate([high >> shift & 3 for shift in (0, 2, 4, 6)], 2)
+    q = (four | two << 4).astype(np.float32) - 32
+    scale = b[:, 192:208].copy().view(np.int8).astype(np.float32).reshape(-1, 16, 1)
+    return (half(b, 208)[:, :, None] * scale * q.reshape(-1, 16, 16)).reshape(-1, 256)
+
+
+# Numbers and bytes of a block.
+FORMATS = {
+    0: (1, 4, lambda b: b.copy().view("<f4")),
+    3: (32, 20, q4_1),
+    6: (32, 22, q5_0),
+    8: (32, 34, q8_0),
+    12: (256, 144, q4_k),
+    14: (256, 210, q6_k),
+}
 
 
 def main(path, prefix):
     r = Reader(path)
-    w, meta = r.weights, lambda k: r.meta["llama." + k]
+    family = r.meta["general.architecture"]
+    w, meta = r.weights, lambda k: r.meta[f"{family}.{k}"]
+    prompt = PROMPTS[family]
     layers, heads, kv = meta("block_count"), meta("attention.head_count"), meta("attention.head_count_kv")
     hidden, eps = meta("embedding_length"), meta("attention.layer_norm_rms_epsilon")
     dim, base = hidden // heads, meta("rope.freq_base")
@@ -85,10 +129,11 @@ def main(path, prefix):
         return x / np.sqrt(np.mean(x * x) + eps) * weights
 
     def rotate(x, position):
-        # GGUF's llama: a complex number is two neighbours.
+        # A complex number is two neighbours in GGUF's llama, else two entries half a head apart.
         angle = position * base ** (-2 * np.arange(dim // 2) / dim)
-        z = (x[:, 0::2] + 1j * x[:, 1::2]) * np.exp(1j * angle)
-        return np.stack([z.real, z.imag], -1).reshape(x.shape)
+        pairs = (x[:, 0::2], x[:, 1::2]) if family == "llama" else (x[:, : dim // 2], x[:, dim // 2 :])
+        z = (pairs[0] + 1j * pairs[1]) * np.exp(1j * angle)
+        return np.stack([z.real, z.imag], -1 if family == "llama" else 1).reshape(x.shape)
 
     def forward(token, position):
         x = w["token_embd.weight"][token].astype(np.float64)
@@ -96,9 +141,10 @@ def main(path, prefix):
         for l in range(layers):
             t = lambda name: w[f"blk.{l}.{name}.weight"]
             h = norm(x, t("attn_norm"))
-            q = rotate((t("attn_q") @ h).reshape(heads, dim), position)
-            keys[l].append(rotate((t("attn_k") @ h).reshape(kv, dim), position))
-            values[l].append((t("attn_v") @ h).reshape(kv, dim))
+            qkv = [t(f"attn_{n}") @ h + w.get(f"blk.{l}.attn_{n}.bias", 0) for n in "qkv"]
+            q = rotate(qkv[0].reshape(heads, dim), position)
+            keys[l].append(rotate(qkv[1].reshape(kv, dim), position))
+            values[l].append(qkv[2].reshape(kv, dim))
             k = np.repeat(np.array(keys[l]), heads // kv, 1)
             v = np.repeat(np.array(values[l]), heads // kv, 1)
             score = np.einsum("hd,phd->hp", q, k) / np.sqrt(dim)
@@ -108,21 +154,21 @@ def main(path, prefix):
             h = norm(x, t("ffn_norm"))
             gate = t("ffn_gate") @ h
             x = x + t("ffn_down") @ (gate / (1 + np.exp(-gate)) * (t("ffn_up") @ h))
-        return w["token_embd.weight"] @ norm(x, w["output_norm.weight"]), attention
+        return w.get("output.weight", w["token_embd.weight"]) @ norm(x, w["output_norm.weight"]), attention
 
-    for position, token in enumerate(PROMPT):
+    for position, token in enumerate(prompt):
         logits, attention = forward(token, position)
     tokens, logp, rows = [], [], []
     for step in range(STEPS):
         token = int(np.argmax(logits))
         tokens.append(token)
         logp.append(float(logits[token] - logits.max() - np.log(np.exp(logits - logits.max()).sum())))
-        logits, attention = forward(token, len(PROMPT) + step)
+        logits, attention = forward(token, len(prompt) + step)
         rows.append(attention.mean((0, 1)))
     rows += list(attention.mean(1)) + list(attention[HEAD_LAYER])
     np.concatenate(rows).astype("<f4").tofile(prefix + ".f32")
     with open(prefix + ".json", "w") as f:
-        json.dump({"model": r.meta["general.name"], "prompt": PROMPT, "tokens": tokens, "logp": [round(x, 7) for x in logp]}, f)
+        json.dump({"model": r.meta["general.name"], "prompt": prompt, "tokens": tokens, "logp": [round(x, 7) for x in logp]}, f)
         f.write("\n")
 
 
