@@ -171,7 +171,7 @@ def runner(model):
 
 def picked(logits, tokens):
     logp = torch.log_softmax(logits, -1)
-    return logp[torch.arange(len(tokens)), torch.tensor(tokens, device=logp.device)].tolist()
+    return logp[torch.arange(len(tokens)), torch.tensor(tokens, dtype=torch.long, device=logp.device)].tolist()
 
 
 def draw(logits, args, draws):
