@@ -388,4 +388,5 @@ def main():
         print(f"{path}: prompt {len(prompt)}, rows {len(recording.tokens)}", file=sys.stderr)
 
 
-main()
+if __name__ == "__main__":
+    main()
