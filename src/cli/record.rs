@@ -24,6 +24,7 @@ use crate::units::text::{group, printable};
         A file of prompts is JSON lines: a text, or an object with `prompt`, `question` or `problem`; for --score also\n\
         `completion`, `response`, `solution`, `answer` or `text`."
 )]
+#[allow(clippy::struct_excessive_bools)] // switches
 pub struct RecordArgs {
     /// A .gguf file, or a folder with config.json, tokenizer.json and .safetensors files
     #[arg(long, value_name = "MODEL", value_hint = ValueHint::AnyPath)]

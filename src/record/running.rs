@@ -79,7 +79,9 @@ impl Running {
         };
         for chunk in text.task.given.clone().chunks(CHUNK) {
             let mut items = Item::of(0, chunk, detail(settings));
-            items.iter_mut().for_each(|i| i.queries = text.keys);
+            for item in &mut items {
+                item.queries = text.keys;
+            }
             let step = model.step(cache, &items)?;
             let logits = step.logits.chunks_exact(shape.vocab);
             for (i, (token, logits)) in chunk.iter().zip(logits).enumerate() {

@@ -171,7 +171,7 @@ def runner(model):
 
 def picked(logits, tokens):
     logp = torch.log_softmax(logits, -1)
-    return logp[torch.arange(len(tokens)), torch.tensor(tokens, device=logp.device)].tolist()
+    return logp[torch.arange(len(tokens)), torch.tensor(tokens, dtype=torch.long, device=logp.device)].tolist()
 
 
 def draw(logits, args, draws):
@@ -388,4 +388,5 @@ def main():
         print(f"{path}: prompt {len(prompt)}, rows {len(recording.tokens)}", file=sys.stderr)
 
 
-main()
+if __name__ == "__main__":
+    main()
