@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 
 use super::flags::{Format, ResultArgs};
 use super::out::Out;
-use super::{interrupt, plot, progress, record};
+use super::{explain, interrupt, plot, progress, record};
 use crate::error::{Error, Result};
 use crate::eval::answer::{EqualBy, Question};
 use crate::eval::problems::{self, Problem};
@@ -19,7 +19,7 @@ use crate::journal::Journal;
 use crate::policy::four_tier::Hbm;
 use crate::policy::{self, PolicySpec};
 use crate::record::facts;
-use crate::report::plot::eval as drawing;
+use crate::report::plot::{Image, eval as drawing};
 use crate::report::{Style, eval as page, json, md, table};
 use crate::sweep::by_counts;
 use crate::units::text::group;
@@ -45,15 +45,20 @@ const GRID: ([&str; 3], [&str; 4]) = (["0.3", "0.5", "0.7"], ["0.01", "0.03", "0
     kvplan eval --model smollm2.gguf --problems gsm8k.jsonl --limit 20 \\\n    \
     --policy four-tier:evict=0.03,semantics=per-interval --policy h2o:heavy=100,recent=100\n  \
     kvplan eval --model smollm2.gguf --problems gsm8k.jsonl --grid -o grid.json --plot grid.svg\n  \
+    kvplan eval --from grid.json --format md -o grid.md\n  \
     kvplan eval --model smollm2.gguf --problems math.jsonl --teacher-forced --equal retained \\\n    \
     --policy four-tier:evict=0.5,semantics=cumulative --policy streaming-llm --policy h2o")]
 pub struct EvalArgs {
     /// A .gguf file, or a folder with config.json, tokenizer.json and .safetensors files
-    #[arg(long, value_name = "MODEL", value_hint = ValueHint::AnyPath)]
-    model: PathBuf,
+    #[arg(long, value_name = "MODEL", value_hint = ValueHint::AnyPath, required_unless_present = "from")]
+    model: Option<PathBuf>,
     /// File of problems
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    problems: PathBuf,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "from")]
+    problems: Option<PathBuf>,
+    /// Print or draw a saved evaluation (.json) again; nothing is run
+    #[arg(long, value_name = "RESULT", value_hint = ValueHint::FilePath,
+          conflicts_with_all = ["model", "problems", "policy", "grid", "equal", "resume"])]
+    from: Option<PathBuf>,
     /// Policy beside the full cache: NAME[:key=value,...]; repeatable (`kvplan list policies`)
     #[arg(long, value_name = "POLICY")]
     policy: Vec<String>,
@@ -113,10 +118,17 @@ pub struct EvalArgs {
 pub fn run(args: &EvalArgs, out: &mut Out) -> Result<()> {
     args.keep()?;
     let image = args.plot.as_deref().map(plot::image).transpose()?;
+    if let Some(saved) = &args.from {
+        let answer = again(saved)?;
+        args.result.open(out)?;
+        let answers = args.answers.as_deref().map(Out::beside).transpose()?;
+        let drawn = args.plot.as_deref().map(Out::beside).transpose()?;
+        return args.finish(&answer, answers, drawn.zip(image), out);
+    }
     let asked = args.asked()?;
     let limit = args.limit.map_or(usize::MAX, |n| n as usize);
-    let problems = problems::read(&args.problems, limit)?;
-    let checkpoint = Checkpoint::open(&args.model)?;
+    let problems = problems::read(args.file_of_problems(), limit)?;
+    let checkpoint = Checkpoint::open(args.model.as_deref().unwrap_or(Path::new("")))?;
     let text = Text::open(&checkpoint)?;
     let context = checkpoint.shape.context;
     let tokens = args.tokens(&problems, &text, context)?;
@@ -141,21 +153,21 @@ pub fn run(args: &EvalArgs, out: &mut Out) -> Result<()> {
         out,
     )?;
     let answer = eval::evaluation(question, &policies, &problems, cells)?;
-    if let Some(mut file) = answers {
-        file.result(&page::answers(&answer)?)?;
-        file.finish()?;
-    }
-    if let (Some(mut file), Some(image)) = (drawn, image) {
-        file.bytes(&drawing::draw(&figure::figure(&answer), image)?)?;
-        file.finish()?;
-    }
-    args.write(&answer, out)?;
-    out.finish()?;
+    args.finish(&answer, answers, drawn.zip(image), out)?;
     if let Some(journal) = kept {
         interrupt::promise(None);
         journal.remove(); // only now is the result in its place
     }
     Ok(())
+}
+
+/// A saved evaluation.
+fn again(path: &Path) -> Result<Evaluation> {
+    let saved = explain::read(path)?;
+    serde_json::from_value(saved).map_err(|e| {
+        Error::data(format!("{}: no evaluation: {e}", path.display()))
+            .help("give a result of `kvplan eval --format json`")
+    })
 }
 
 /// Policies with their parameters, each once, the full cache first.
@@ -189,6 +201,31 @@ fn runnable(text: &str) -> Result<PolicySpec> {
 }
 
 impl EvalArgs {
+    /// Writes the texts, the figure and the answer.
+    fn finish(
+        &self,
+        answer: &Evaluation,
+        answers: Option<Out>,
+        drawn: Option<(Out, Image)>,
+        out: &mut Out,
+    ) -> Result<()> {
+        if let Some(mut file) = answers {
+            file.result(&page::answers(answer)?)?;
+            file.finish()?;
+        }
+        if let Some((mut file, image)) = drawn {
+            file.bytes(&drawing::draw(&figure::figure(answer), image)?)?;
+            file.finish()?;
+        }
+        self.write(answer, out)?;
+        out.finish()
+    }
+
+    /// The file of problems, which is given unless a saved evaluation is.
+    fn file_of_problems(&self) -> &Path {
+        self.problems.as_deref().unwrap_or(Path::new(""))
+    }
+
     /// Policies as asked, the grid's after those named.
     fn asked(&self) -> Result<Vec<String>> {
         let mut all = self.policy.clone();
@@ -235,7 +272,7 @@ impl EvalArgs {
             let wrong = |why: String| {
                 Error::data(format!(
                     "{}, line {}: {why}",
-                    self.problems.display(),
+                    self.file_of_problems().display(),
                     p.line
                 ))
             };
@@ -286,7 +323,7 @@ impl EvalArgs {
             model: checkpoint.name.clone(),
             weights_sha256: header.weights_sha256.unwrap_or_default(),
             quantisation: checkpoint.quantisation(),
-            problems: self.problems.display().to_string(),
+            problems: self.file_of_problems().display().to_string(),
             raw: self.raw,
             teacher_forced: self.teacher_forced,
             max_new_tokens: self.max_new,
@@ -321,7 +358,7 @@ impl EvalArgs {
             return Ok((None, Vec::new()));
         };
         let path = Journal::beside(file);
-        let of = (self.problems.as_path(), problems);
+        let of = (self.file_of_problems(), problems);
         let (journal, finished) = journal::open(&path, question, policies, of, self.resume)?;
         if !finished.is_empty() {
             let all = problems * policies.len();
@@ -354,7 +391,8 @@ impl EvalArgs {
     /// Refuses to write over what the run reads, or twice into one file.
     fn keep(&self) -> Result<()> {
         let real = |p: &Path| std::fs::canonicalize(p).unwrap_or_else(|_| p.to_path_buf());
-        let mut taken = vec![real(&self.model), real(&self.problems)];
+        let sources = [&self.model, &self.problems, &self.from];
+        let mut taken: Vec<PathBuf> = sources.into_iter().flatten().map(|p| real(p)).collect();
         let written = [&self.result.out, &self.answers, &self.plot];
         for file in written.into_iter().flatten() {
             let path = real(file);

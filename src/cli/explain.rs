@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::error::{Error, Result, did_you_mean};
+use crate::eval::{EVAL_SCHEMA, Evaluation};
 use crate::metrics::{OUTCOME_SCHEMA, Outcome};
 use crate::plan::answer::{PLAN_SCHEMA, Plan};
 use crate::report::{Style, explain, table};
@@ -24,7 +25,7 @@ const MAX_BYTES: u64 = 1 << 30;
     kvplan explain sweep.json 'cells[3].outcome.memory.hbm_peak_bytes'"
 )]
 pub struct ExplainArgs {
-    /// Result of `simulate`, `plan` or `sweep` in JSON.
+    /// Result of `simulate`, `plan`, `sweep` or `eval` in JSON.
     #[arg(value_name = "RESULT")]
     result: PathBuf,
     /// Dotted key of a figure, or of a group to see what it holds.
@@ -87,6 +88,7 @@ pub(super) fn read(path: &Path) -> Result<Value> {
         Some(OUTCOME_SCHEMA) => serde_json::from_str::<Outcome>(&text).map(|_| ()),
         Some(PLAN_SCHEMA) => serde_json::from_str::<Plan>(&text).map(|_| ()),
         Some(SWEEP_SCHEMA) => serde_json::from_str::<Sweep>(&text).map(|_| ()),
+        Some(EVAL_SCHEMA) => serde_json::from_str::<Evaluation>(&text).map(|_| ()),
         Some(other) => {
             return Err(foreign(
                 &shown,

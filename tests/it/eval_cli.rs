@@ -38,11 +38,23 @@ impl World {
 
     /// Exit code, stdout, stderr of `kvplan eval` on a file of problems.
     fn eval(&self, problems: &str, args: &[&str]) -> (Option<i32>, String, String) {
+        let model = self.model.display().to_string();
+        let problems = self.path(problems).display().to_string();
+        let asked = [
+            "eval",
+            "--max-new",
+            "20",
+            "--model",
+            &model,
+            "--problems",
+            &problems,
+        ];
+        self.run(&[&asked, args].concat())
+    }
+
+    /// Exit code, stdout, stderr of `kvplan`.
+    fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
         let out: Output = Command::new(env!("CARGO_BIN_EXE_kvplan"))
-            .args(["eval", "--max-new", "20", "--model"])
-            .arg(&self.model)
-            .arg("--problems")
-            .arg(self.path(problems))
             .args(args)
             .current_dir(self.dir.path())
             .output()
@@ -438,4 +450,81 @@ fn a_model_without_a_chat_template_asks_for_raw() {
             .0,
         Some(0)
     );
+}
+
+#[test]
+fn a_saved_evaluation_is_printed_and_drawn_again() {
+    let world = World::new();
+    let asked = [
+        "--policy",
+        EVICTS,
+        "--policy",
+        "streaming-llm:sinks=1,window=6",
+    ];
+    let (code, _, err) = world.eval(
+        "p.jsonl",
+        &[
+            &asked[..],
+            &[
+                "-o",
+                "r.json",
+                "--answers",
+                "a.csv",
+                "--plot",
+                "f.svg",
+                "-q",
+            ],
+        ]
+        .concat(),
+    );
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    for form in ["table", "md", "csv", "json"] {
+        let (_, first, _) = world.eval("p.jsonl", &[&asked[..], &["--format", form]].concat());
+        let (code, second, err) = world.run(&["eval", "--from", "r.json", "--format", form]);
+        assert_eq!(code, Some(0), "{form}: {err}");
+        assert_eq!(first, second, "{form}");
+    }
+    let more = [
+        "eval",
+        "--from",
+        "r.json",
+        "-o",
+        "s.json",
+        "--answers",
+        "b.csv",
+        "--plot",
+        "g.svg",
+    ];
+    assert_eq!(world.run(&more).0, Some(0));
+    for (a, b) in [("r.json", "s.json"), ("a.csv", "b.csv"), ("f.svg", "g.svg")] {
+        let read = |name: &str| std::fs::read(world.path(name)).unwrap();
+        assert_eq!(read(a), read(b), "{a}");
+    }
+    let refused = |args: &[&str]| {
+        let (code, out, err) = world.run(args);
+        assert_eq!(out, "");
+        (code, err)
+    };
+    let (code, err) = refused(&["eval", "--from", "r.json", "-o", "r.json"]);
+    assert!(
+        code == Some(2) && err.contains("is read by this run"),
+        "{err}"
+    );
+    let (code, err) = refused(&["eval", "--from", "p.jsonl"]);
+    assert_eq!(code, Some(3), "{err}");
+    let (code, err) = refused(&["eval", "--from", "r.json", "--policy", "full"]);
+    assert!(code == Some(2) && err.contains("--policy"), "{err}");
+    let (code, err) = refused(&["eval", "--policy", EVICTS]);
+    assert!(code == Some(2) && err.contains("--model"), "{err}");
+    let (code, err) = refused(&["rerun", "r.json"]);
+    assert!(
+        code == Some(2) && err.contains("does not hold its model"),
+        "{err}"
+    );
+    let plan = world.run(&["simulate", "--format", "json", "-o", "o.json"]);
+    assert!(plan.0 == Some(0) || plan.0 == Some(1), "{}", plan.2);
+    let (code, err) = refused(&["eval", "--from", "o.json"]);
+    assert!(code == Some(3) && err.contains("no evaluation"), "{err}");
+    let (code, page, _) = world.run(&["explain", "r.json", "policies[1].kl_mean"]);
+    assert!(code == Some(0) && page.contains("kl_mean"), "{page}");
 }
