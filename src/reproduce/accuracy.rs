@@ -1,4 +1,6 @@
-//! Claims about answers. None is recomputed here: each says what stands in the way, and what would test it.
+//! Claims about answers. None is recomputed here: each says what stands in the way, and what would test it. Where a small
+//! model speaks to one, `why` says what it showed: figures of reports/eval, measured by `kvplan eval` on SmolLM2-135M
+//! (KL of predictions from the full cache's, 4 texts), which say nothing of accuracies of larger models.
 
 use super::Status::{Confounded, NotTestedHere};
 use super::{Claim, Topic};
@@ -20,7 +22,7 @@ pub(super) fn claims() -> Vec<Claim> {
             "removing half of the cache collapses accuracy",
             "0 to 2.5 %",
             Confounded,
-            format!("{POSITIONS}; {OVERFLOW}. Decoding with true positions would tell"),
+            format!("{POSITIONS}; {OVERFLOW}. Decoding with true positions would tell. A model of 135M (reports/eval) with half of the unprotected tokens destroyed: KL 0.030 nat a token with true positions, 0.45 with such ones"),
         ),
         claim(
             "keep-3-percent",
@@ -41,28 +43,28 @@ pub(super) fn claims() -> Vec<Claim> {
             "R-KV reaches 0 to 32 % at the same budget",
             "0 to 32 %",
             NotTestedHere,
-            "not in the repository; R-KV's own report is lossless at 10 to 54 % of the cache".into(),
+            "not in the repository; R-KV's own report is lossless at 10 to 54 % of the cache. A model of 135M (reports/eval), as many tokens retained (79 %): KL 0.028 nat a token under R-KV, 0.030 under the four-tier score".into(),
         ),
         claim(
             "h2o-2-30",
             "H2O reaches 2 to 30 %",
             "2, 2, 10, 8, 30 % at 128, 256, 384, 512, 1,024 tokens",
             Confounded,
-            format!("the baseline ranked by the current row alone, leaves the prompt unprotected and averages over heads and layers: it is not H2O; {POSITIONS}"),
+            format!("the baseline ranked by the current row alone, leaves the prompt unprotected and averages over heads and layers: it is not H2O; {POSITIONS}. A model of 135M (reports/eval), as many tokens retained (79 %): KL 0.0016 nat a token under H2O itself, 0.030 under the four-tier score"),
         ),
         claim(
             "t2-58-20",
             "8 bit for the lower half drops accuracy",
             "58 to 20 % at 5 %, 34 to 10 % at 10 %",
             Confounded,
-            "the quantiser took one minimum and maximum for the keys of all heads and channels of a layer, again every 64 steps, and in places on the protected window: it says nothing of 8 bit per token or per channel".into(),
+            "the quantiser took one minimum and maximum for the keys of all heads and channels of a layer, again every 64 steps, and in places on the protected window: it says nothing of 8 bit per token or per channel. A model of 135M (reports/eval), all unprotected tokens at 8 bit: KL 6e-5 nat a token with one scale a layer, 1.6e-5 per token, 4e-6 per channel; at 4 bit .028, .0049, .0034".into(),
         ),
         claim(
             "hbm-no-effect",
             "30, 50 or 70 % in HBM give the same accuracy",
             "no difference, p > 0.3",
             Confounded,
-            "equal by construction: the algorithm runs keep everything on the GPU whatever the ratio (`only used for reporting`). It is also what exactness demands: where a token lies cannot matter, which selfcheck and the tests of the replay hold to".into(),
+            "equal by construction: the algorithm runs keep everything on the GPU whatever the ratio (`only used for reporting`). It is also what exactness demands: where a token lies cannot matter. On a real model every logit is equal to the bit (tests/it/forward_exact.rs)".into(),
         ),
     ]
 }

@@ -117,6 +117,28 @@ fn families_are_lines() {
     );
 }
 
+/// More families than colours, their points close together.
+fn many() -> Evaluation {
+    let text = [
+        "four-tier:evict=0.1,semantics=cumulative",
+        "four-tier:evict=0.1,semantics=cumulative,score=per-age",
+        "four-tier:evict=0.1,semantics=cumulative,score=last",
+        "stream-evict:budget=0.5",
+        "streaming-llm:window=64",
+        "h2o:heavy=32,recent=32",
+        "tova:budget=64",
+        "r-kv:budget=64",
+        "random:budget=64,window=16",
+    ];
+    let mut all = vec![result("full", [9.0, 9.0], 0.0)];
+    all.extend(
+        (1u8..)
+            .zip(text)
+            .map(|(i, t)| result(t, [5.0, 5.0], 0.01 * f64::from(i))),
+    );
+    evaluation(all)
+}
+
 #[test]
 fn words_stay_on_the_canvas_and_off_each_other() {
     let face = Face::embedded().unwrap();
@@ -124,6 +146,7 @@ fn words_stay_on_the_canvas_and_off_each_other() {
         grid(),
         evaluation(vec![result("full", [9.0, 9.0], 0.0)]),
         evaluation(Vec::new()),
+        many(),
     ] {
         let scene = drawing::scene(&figure(&e)).unwrap();
         let boxes: Vec<_> = scene

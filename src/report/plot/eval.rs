@@ -1,10 +1,11 @@
 //! Divergence against what policies keep: a panel for tokens retained, one for tokens in HBM.
 //!
-//! The axis upwards is logarithmic, with a strip for 0 under it: what changes no bit is not a small number.
+//! The axis upwards is logarithmic, with a strip for 0 under it: what changes no bit is not a small number. A few families
+//! are named beside their lines, more of them in a key; beyond as many as there are colours, lines are dashed.
 
 use plotters::style::RGBColor;
 
-use super::chrome::{self, Linear};
+use super::chrome::{self, Fill, Linear};
 use super::color::{BLUE, GREEN, GREY, GRID, INK, PURPLE, QUIET, SKY, VERMILION};
 use super::face::Face;
 use super::place::{Obstacles, Rect};
@@ -26,6 +27,9 @@ const COLORS: [RGBColor; 7] = [
     SKY,
     RGBColor(150, 110, 0),
 ];
+
+/// Families that are named beside their lines; more go into a key.
+const BESIDE: usize = 4;
 
 /// Height of the strip for 0 \[units\].
 const STRIP: f64 = 32.0;
@@ -49,7 +53,20 @@ pub fn scene(f: &Figure) -> Result<Scene> {
         subtitle: f.subtitle.clone(),
         caption: f.caption.clone(),
     };
-    let (mut scene, inner) = chrome::begin(&words, SIZE, &face);
+    let (mut scene, mut inner) = chrome::begin(&words, SIZE, &face);
+    if f.families.len() > BESIDE {
+        let entry = |(i, name)| (name, fill(i));
+        let names = f.families.iter().map(String::as_str).enumerate();
+        let entries: Vec<(&str, Fill)> = names.map(entry).collect();
+        inner.top += chrome::key(
+            &mut scene,
+            &face,
+            &entries,
+            inner.left,
+            inner.top,
+            inner.right,
+        );
+    }
     let at = (inner.left, inner.top + 10.0);
     scene.write(
         "KL(full || policy), nat a token",
@@ -72,6 +89,16 @@ pub fn scene(f: &Figure) -> Result<Scene> {
         draw_panel(&mut scene, &face, f, panel, &y, edge);
     }
     Ok(scene)
+}
+
+/// How a family shows in the key.
+fn fill(family: usize) -> Fill {
+    let color = COLORS[family % COLORS.len()];
+    if family < COLORS.len() {
+        Fill::Plain(color)
+    } else {
+        Fill::Hatched(color)
+    }
 }
 
 /// The logarithmic axis with its strip.
@@ -181,7 +208,12 @@ fn draw_panel(scene: &mut Scene, face: &Face, f: &Figure, panel: &Panel, y: &Upw
             taken.boxes.push(Rect::around(at, 8.0, 8.0));
         }
         if path.len() > 1 {
-            scene.line(path.clone(), color, 1.8);
+            scene.shapes.push(Shape::Line {
+                points: path.clone(),
+                color,
+                width: 1.8,
+                dash: (line.family >= COLORS.len()).then_some((6.0, 4.0)),
+            });
             taken.paths.push(path);
         }
     }
@@ -201,7 +233,8 @@ fn name(
         bottom: edge.bottom + 2.0,
         ..edge.grown(6.0)
     };
-    for (family, text) in f.families.iter().enumerate() {
+    let beside = f.families.len() <= BESIDE;
+    for (family, text) in f.families.iter().enumerate().filter(|_| beside) {
         let color = COLORS[family % COLORS.len()];
         let own = panel.lines.iter().filter(|l| l.family == family);
         let ends: Vec<_> = own.flat_map(|l| l.points.iter().map(place)).collect();
