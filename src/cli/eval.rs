@@ -1,20 +1,20 @@
 //! `kvplan eval`: what policies do to a real model.
 
+mod job;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::{Args, ValueHint};
 
 use super::flags::{Format, ResultArgs};
 use super::out::Out;
-use super::{explain, interrupt, plot, progress, record};
+use super::{explain, interrupt, plot, record};
 use crate::error::{Error, Result};
 use crate::eval::answer::{EqualBy, Question};
 use crate::eval::problems::{self, Problem};
-use crate::eval::{self, Asked, Cell, Evaluation, Settings, Task, figure, journal};
-use crate::forward::{self, Checkpoint, Model, Positions, Quantiser, Sampler, Storage, Text};
+use crate::eval::{self, Asked, Cell, Evaluation, figure, journal};
+use crate::forward::{self, Checkpoint, Model, Positions, Quantiser, Text};
 use crate::journal::Journal;
 use crate::policy::four_tier::Hbm;
 use crate::policy::{self, PolicySpec};
@@ -22,7 +22,7 @@ use crate::record::facts;
 use crate::report::plot::{Image, eval as drawing};
 use crate::report::{Style, eval as page, json, md, table};
 use crate::sweep::by_counts;
-use crate::units::text::group;
+use job::Job;
 
 /// Shares of HBM and of evicted tokens that `--grid` runs.
 const GRID: ([&str; 3], [&str; 4]) = (["0.3", "0.5", "0.7"], ["0.01", "0.03", "0.05", "0.1"]);
@@ -120,10 +120,8 @@ pub fn run(args: &EvalArgs, out: &mut Out) -> Result<()> {
     let image = args.plot.as_deref().map(plot::image).transpose()?;
     if let Some(saved) = &args.from {
         let answer = again(saved)?;
-        args.result.open(out)?;
-        let answers = args.answers.as_deref().map(Out::beside).transpose()?;
-        let drawn = args.plot.as_deref().map(Out::beside).transpose()?;
-        return args.finish(&answer, answers, drawn.zip(image), out);
+        let more = args.opened(image, out)?;
+        return args.finish(&answer, more, out);
     }
     let asked = args.asked()?;
     let limit = args.limit.map_or(usize::MAX, |n| n as usize);
@@ -135,9 +133,7 @@ pub fn run(args: &EvalArgs, out: &mut Out) -> Result<()> {
     let (asked, equal) = args.brought(asked, &tokens)?;
     let policies = resolved(&asked)?;
     let question = args.question(&checkpoint, equal)?;
-    args.result.open(out)?;
-    let answers = args.answers.as_deref().map(Out::beside).transpose()?;
-    let drawn = args.plot.as_deref().map(Out::beside).transpose()?;
+    let more = args.opened(image, out)?;
     let (kept, finished) = args.journal(&question, &policies, problems.len(), out)?;
     let job = Job {
         args,
@@ -153,12 +149,18 @@ pub fn run(args: &EvalArgs, out: &mut Out) -> Result<()> {
         out,
     )?;
     let answer = eval::evaluation(question, &policies, &problems, cells)?;
-    args.finish(&answer, answers, drawn.zip(image), out)?;
+    args.finish(&answer, more, out)?;
     if let Some(journal) = kept {
         interrupt::promise(None);
         journal.remove(); // only now is the result in its place
     }
     Ok(())
+}
+
+/// Files beside the result.
+struct More {
+    answers: Option<Out>,
+    drawn: Option<(Out, Image)>,
 }
 
 /// A saved evaluation.
@@ -201,19 +203,23 @@ fn runnable(text: &str) -> Result<PolicySpec> {
 }
 
 impl EvalArgs {
+    /// Opens the files of the answer, so that none fails after the work.
+    fn opened(&self, image: Option<Image>, out: &mut Out) -> Result<More> {
+        self.result.open(out)?;
+        let drawn = self.plot.as_deref().map(Out::beside).transpose()?;
+        Ok(More {
+            answers: self.answers.as_deref().map(Out::beside).transpose()?,
+            drawn: drawn.zip(image),
+        })
+    }
+
     /// Writes the texts, the figure and the answer.
-    fn finish(
-        &self,
-        answer: &Evaluation,
-        answers: Option<Out>,
-        drawn: Option<(Out, Image)>,
-        out: &mut Out,
-    ) -> Result<()> {
-        if let Some(mut file) = answers {
+    fn finish(&self, answer: &Evaluation, more: More, out: &mut Out) -> Result<()> {
+        if let Some(mut file) = more.answers {
             file.result(&page::answers(answer)?)?;
             file.finish()?;
         }
-        if let Some((mut file, image)) = drawn {
+        if let Some((mut file, image)) = more.drawn {
             file.bytes(&drawing::draw(&figure::figure(answer), image)?)?;
             file.finish()?;
         }
@@ -336,13 +342,6 @@ impl EvalArgs {
         })
     }
 
-    /// The result as a file that a journal can lie beside.
-    fn file(&self) -> Option<&Path> {
-        let path = self.result.out.as_deref()?;
-        let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
-        (path.as_os_str() != "-" && !special).then_some(path)
-    }
-
     fn journal(
         &self,
         question: &Question,
@@ -350,7 +349,7 @@ impl EvalArgs {
         problems: usize,
         out: &Out,
     ) -> Result<(Option<Journal>, Vec<Cell>)> {
-        let Some(file) = self.file() else {
+        let Some(file) = self.result.file() else {
             if self.resume {
                 return Err(Error::usage("--resume goes on with a file")
                     .help("name the result with -o FILE: finished cells are kept in FILE.part"));
@@ -406,125 +405,5 @@ impl EvalArgs {
             taken.push(path);
         }
         Ok(())
-    }
-}
-
-/// The work that is left.
-struct Job<'a> {
-    args: &'a EvalArgs,
-    policies: &'a [Asked],
-    text: &'a Text,
-    journal: Option<&'a Journal>,
-}
-
-impl Job<'_> {
-    /// What is to be run of each problem.
-    fn tasks(
-        &self,
-        problems: &[Problem],
-        tokens: Vec<Vec<u32>>,
-        finished: &[Cell],
-        context: usize,
-    ) -> Vec<Task> {
-        let done: BTreeSet<(usize, usize)> =
-            finished.iter().map(|c| (c.problem, c.policy)).collect();
-        let one = |(at, (problem, prompt)): (usize, (&Problem, Vec<u32>))| {
-            let room = u32::try_from(context - prompt.len()).unwrap_or(u32::MAX);
-            let most = self.args.max_new.min(room);
-            let given = problem
-                .reference
-                .as_deref()
-                .filter(|_| self.args.teacher_forced);
-            let given = given.and_then(|t| self.text.encode(t).ok()).map(|mut ids| {
-                ids.truncate(most as usize);
-                ids
-            });
-            Task {
-                problem: at,
-                line: problem.line,
-                number: at as u64,
-                prompt,
-                given,
-                most,
-                todo: (0..self.policies.len())
-                    .filter(|p| !done.contains(&(at, *p)))
-                    .collect(),
-            }
-        };
-        let all = problems.iter().zip(tokens).enumerate().map(one);
-        all.filter(|t| !t.todo.is_empty()).collect()
-    }
-
-    /// Every cell, those finished before among them.
-    fn cells(
-        &self,
-        model: &Model,
-        tasks: Vec<Task>,
-        mut cells: Vec<Cell>,
-        out: &Out,
-    ) -> Result<Vec<Cell>> {
-        let args = self.args;
-        let settings = Settings {
-            sampler: Sampler {
-                temperature: args.temperature,
-                top_p: args.top_p,
-                seed: args.seed,
-            },
-            storage: Storage {
-                quantiser: args.t2,
-                positions: args.positions,
-            },
-            free: !args.teacher_forced,
-            together: args.together.into(),
-        };
-        let seen = Arc::new(AtomicU64::new(0));
-        let most = tasks.iter().map(|t| self.most(t)).sum();
-        let watch = progress::tokens(most, Arc::clone(&seen), out.quiet());
-        let begun = std::time::Instant::now();
-        let specs: Vec<PolicySpec> = self.policies.iter().map(|p| p.spec).collect();
-        let words = eval::Words {
-            is_end: &|t| self.text.is_end(t),
-            decode: &|ids| self.text.decode(ids),
-        };
-        let mut finished = |cell: Cell| {
-            if let Some(journal) = self.journal {
-                journal.add(&cell)?;
-            }
-            cells.push(cell);
-            Ok(())
-        };
-        let mut tell = |n| {
-            seen.fetch_add(n, Ordering::Relaxed);
-        };
-        eval::run(
-            model,
-            &settings,
-            &specs,
-            tasks,
-            words,
-            &mut finished,
-            &mut tell,
-        )?;
-        drop(watch);
-        let ran = seen.load(Ordering::Relaxed);
-        let rate = ran as f64 / begun.elapsed().as_secs_f64().max(1e-9);
-        out.detail(&format!(
-            "{} tokens at {rate:.1} tokens/s",
-            group(&ran.to_string())
-        ));
-        Ok(cells)
-    }
-
-    /// Tokens that a problem takes at most.
-    fn most(&self, task: &Task) -> u64 {
-        let (prompt, most) = (task.prompt.len() as u64, u64::from(task.most));
-        let along = task.given.as_ref().map_or(most, |g| g.len() as u64);
-        let tiered = task.todo.iter().filter(|p| **p != 0).count() as u64;
-        let own = if self.args.teacher_forced {
-            0
-        } else {
-            tiered * (prompt + most)
-        };
-        prompt + (1 + tiered) * along + own
     }
 }

@@ -178,6 +178,13 @@ pub struct ResultArgs {
 }
 
 impl ResultArgs {
+    /// The result as a file that a journal can lie beside.
+    pub fn file(&self) -> Option<&std::path::Path> {
+        let path = self.out.as_deref()?;
+        let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
+        (path.as_os_str() != "-" && !special).then_some(path)
+    }
+
     /// The format asked for, or that of the file's extension.
     pub fn format(&self) -> Format {
         let extension = self

@@ -1,6 +1,5 @@
 //! `kvplan sweep`: a grid of deployments.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -147,13 +146,6 @@ impl SweepArgs {
             .keep(&crate::scenario::TraceRef::Paths(paths), &self.deployment)
     }
 
-    /// The result as a file that a journal can lie beside.
-    fn file(&self) -> Option<&Path> {
-        let path = self.result.out.as_deref()?;
-        let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
-        (path.as_os_str() != "-" && !special).then_some(path)
-    }
-
     /// All cells, and the journal they were kept in meanwhile.
     fn cells(
         &self,
@@ -183,7 +175,7 @@ impl SweepArgs {
         sweep: &Sweep,
         out: &Out,
     ) -> Result<(Option<Journal>, Vec<crate::sweep::answer::Cell>)> {
-        let Some(file) = self.file() else {
+        let Some(file) = self.result.file() else {
             if self.resume {
                 return Err(Error::usage("--resume goes on with a file")
                     .help("name the result with -o FILE: finished cells are kept in FILE.part"));

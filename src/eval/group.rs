@@ -4,16 +4,13 @@
 //! copied: no policy acts before the first decode step.
 
 use super::compare::{Predicted, Tally};
-use super::run::{Settings, Task};
+use super::run::{Settings, Task, Words};
 use super::solo::{Solo, named};
 use super::{Along, Cell, Own};
 use crate::error::{Error, Result};
 use crate::forward::{Cache, Detail, Item, Keeper, Model, Rows, Step, Storage, window};
 use crate::policy::{Lanes, PolicySpec};
 use crate::timeline::Timeline;
-
-/// Tokens of a prompt that run together.
-const CHUNK: usize = 64;
 
 /// A cache with its policy after a prompt.
 pub(super) struct Tiered {
@@ -48,7 +45,7 @@ pub(super) fn begin(
         .map(|lanes| Cache::tiered(model.shape(), room, *lanes, storage))
         .collect();
     let most = policies.iter().map(|p| window(p, prompt.len())).max();
-    let seen = feed(model, prompt, &mut caches, most.unwrap_or(0), tell)?;
+    let seen = model.prompt(&mut caches, prompt, most.unwrap_or(0), tell)?;
     let tiered = policies.iter().map(|policy| {
         let lanes = policy.card().lanes;
         let at = kinds.iter().position(|k| *k == lanes).unwrap_or(0);
@@ -62,63 +59,6 @@ pub(super) fn begin(
         logits: seen.logits,
         tiered,
     })
-}
-
-/// What a prompt showed.
-struct Seen {
-    logits: Vec<f32>,
-    /// Attention each position received.
-    sums: Vec<f32>,
-    /// Queries of the last positions.
-    queries: Vec<Vec<f32>>,
-}
-
-fn feed(
-    model: &Model,
-    prompt: &[u32],
-    caches: &mut [Cache],
-    queries: usize,
-    tell: &mut dyn FnMut(u64),
-) -> Result<Seen> {
-    let mut seen = Seen {
-        logits: Vec::new(),
-        sums: Vec::new(),
-        queries: Vec::new(),
-    };
-    let mut sums = vec![0f64; prompt.len()];
-    let mut done = 0;
-    for chunk in prompt.chunks(CHUNK) {
-        let item = |sequence: usize, at: usize, token: u32| Item {
-            logits: sequence == 0 && at + 1 == prompt.len(),
-            detail: if sequence == 0 {
-                Detail::Mean
-            } else {
-                Detail::None
-            },
-            queries: sequence == 0 && at + queries >= prompt.len(),
-            ..Item::new(sequence, token)
-        };
-        let mut items = Vec::with_capacity(chunk.len() * caches.len());
-        for sequence in 0..caches.len() {
-            let here = chunk.iter().enumerate();
-            items.extend(here.map(|(i, token)| item(sequence, done + i, *token)));
-        }
-        let mut step = model.step(caches, &items)?;
-        for rows in &step.rows[..chunk.len()] {
-            for (sum, w) in sums.iter_mut().zip(rows.weights()) {
-                *sum += f64::from(*w);
-            }
-        }
-        let asked = step.queries.drain(..chunk.len());
-        seen.queries.extend(asked.filter(|q| !q.is_empty()));
-        seen.logits = step.logits;
-        done += chunk.len();
-        tell(items.len() as u64);
-    }
-    #[allow(clippy::cast_possible_truncation)] // as a trace's header stores them
-    let narrow = |s: f64| s as f32;
-    seen.sums = sums.into_iter().map(narrow).collect();
-    Ok(seen)
 }
 
 /// A policy that runs along.
@@ -203,18 +143,17 @@ impl Group {
         &mut self,
         settings: &Settings,
         policies: &[PolicySpec],
-        is_end: &dyn Fn(u32) -> bool,
-        decode: &dyn Fn(&[u32]) -> String,
+        words: Words<'_>,
     ) -> Result<Option<Ended>> {
         let next = self
-            .next(settings, is_end)
+            .next(settings, words.is_end)
             .map_err(|e| self.named(e, 0, policies))?;
         let (Next::Token(token) | Next::End(token)) = next else {
-            return Ok(Some(self.end(settings, false, decode)));
+            return Ok(Some(self.end(settings, false, words)));
         };
         self.compare(settings, policies, token)?;
         if matches!(next, Next::End(_)) {
-            return Ok(Some(self.end(settings, true, decode)));
+            return Ok(Some(self.end(settings, true, words)));
         }
         self.tokens.push(token);
         Ok(None)
@@ -297,17 +236,12 @@ impl Group {
         Ok(())
     }
 
-    fn end(
-        &mut self,
-        settings: &Settings,
-        ended: bool,
-        decode: &dyn Fn(&[u32]) -> String,
-    ) -> Ended {
+    fn end(&mut self, settings: &Settings, ended: bool, words: Words<'_>) -> Ended {
         let mut out = Ended::default();
         let steps = u32::try_from(self.tokens.len()).unwrap_or(u32::MAX);
         let prompt = u32::try_from(self.task.prompt.len()).unwrap_or(u32::MAX);
         let text = if settings.free {
-            decode(&self.tokens)
+            (words.decode)(&self.tokens)
         } else {
             String::new()
         };

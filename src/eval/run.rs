@@ -171,16 +171,12 @@ impl Work<'_> {
         let mut cells = Vec::new();
         let mut kept = Vec::with_capacity(self.units.len());
         for mut unit in self.units.drain(..) {
-            let Words { is_end, decode } = words;
             let ended = match &mut unit {
-                Unit::Group(g) => g.advance(settings, policies, is_end, decode)?,
-                Unit::Writing(w) => {
-                    w.advance(settings, policies, is_end, decode)?
-                        .map(|cell| Ended {
-                            cells: vec![cell],
-                            solos: Vec::new(),
-                        })
-                }
+                Unit::Group(g) => g.advance(settings, policies, words)?,
+                Unit::Writing(w) => w.advance(settings, policies, words)?.map(|cell| Ended {
+                    cells: vec![cell],
+                    solos: Vec::new(),
+                }),
             };
             match ended {
                 None => kept.push(unit),

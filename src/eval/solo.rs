@@ -4,7 +4,7 @@
 //! scores are what they were, and the rest is drawn.
 
 use super::group::{Tiered, begin};
-use super::run::{Settings, Task};
+use super::run::{Settings, Task, Words};
 use super::{Cell, Own};
 use crate::error::{Error, Result};
 use crate::forward::{Cache, Item, Keeper, Model, Step};
@@ -77,13 +77,12 @@ impl Writing {
         &mut self,
         settings: &Settings,
         policies: &[PolicySpec],
-        is_end: &dyn Fn(u32) -> bool,
-        decode: &dyn Fn(&[u32]) -> String,
+        words: Words<'_>,
     ) -> Result<Option<Cell>> {
         let at = self.tokens.len();
         let step = u32::try_from(at).unwrap_or(u32::MAX);
         if step >= self.solo.most {
-            return Ok(Some(self.end(false, decode)));
+            return Ok(Some(self.end(false, words)));
         }
         let token = if let Some(token) = self.solo.given.get(at) {
             *token
@@ -92,8 +91,8 @@ impl Writing {
             let policy = &policies[self.solo.cell.policy];
             drawn.map_err(|e| named(e, self.solo.line, policy))?.token
         };
-        if is_end(token) {
-            return Ok(Some(self.end(true, decode)));
+        if (words.is_end)(token) {
+            return Ok(Some(self.end(true, words)));
         }
         self.tokens.push(token);
         Ok(None)
@@ -116,10 +115,10 @@ impl Writing {
         self.keeper.after(&mut self.caches[0], own, queries, None)
     }
 
-    fn end(&self, ended: bool, decode: &dyn Fn(&[u32]) -> String) -> Cell {
+    fn end(&self, ended: bool, words: Words<'_>) -> Cell {
         Cell {
             own: Some(Own {
-                text: decode(&self.tokens),
+                text: (words.decode)(&self.tokens),
                 tokens: u32::try_from(self.tokens.len()).unwrap_or(u32::MAX),
                 ended,
                 differs_at: Some(self.solo.differs_at()),

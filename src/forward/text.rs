@@ -154,6 +154,10 @@ impl Keys<'_> {
         }
     }
 
+    fn unmade(&self, why: &tokenizers::Error) -> Error {
+        self.wrong("ggml.tokens", &format!("make no tokenizer: {why}"))
+    }
+
     /// Refuses more tokens than the model has.
     fn fit(&self, tokens: &[String]) -> Result<()> {
         if tokens.len() > self.0.shape.vocab {
@@ -187,7 +191,7 @@ fn from_metadata(checkpoint: &Checkpoint) -> Result<Text> {
     let word = |key: &str| keys.get(key).and_then(Value::as_text);
     let tokens = || keys.texts("ggml.tokens");
     let flag = |key: &str| keys.get(key).and_then(Value::as_count).map(|n| n == 1);
-    let (tokenizer, begins) = match word("ggml.model").unwrap_or("none") {
+    let (mut tokenizer, begins) = match word("ggml.model").unwrap_or("none") {
         "gpt2" => {
             let pre = word("ggml.pre").unwrap_or("default");
             let splitting = splitting(pre)
@@ -201,6 +205,9 @@ fn from_metadata(checkpoint: &Checkpoint) -> Result<Text> {
         other => return Err(keys.unsupported("ggml.model", other, "gpt2, llama")),
     };
     let tokens = tokens()?;
+    tokenizer
+        .add_special_tokens(special(&keys, tokens))
+        .map_err(|e| keys.unmade(&e))?;
     let begin = keys.token("ggml.bos_token_id");
     let spelled = |id: Option<u32>| {
         id.and_then(|i| tokens.get(i as usize))
@@ -224,8 +231,6 @@ fn from_metadata(checkpoint: &Checkpoint) -> Result<Text> {
 
 /// The tokenizer of a `SentencePiece` vocabulary.
 fn of_pieces(keys: &Keys<'_>, tokens: &[String], prefix: bool) -> Result<Tokenizer> {
-    let failed =
-        |e: tokenizers::Error| keys.wrong("ggml.tokens", &format!("make no tokenizer: {e}"));
     keys.fit(tokens)?;
     let scores = match keys.get("ggml.scores") {
         Some(Value::Numbers(scores)) if scores.len() == tokens.len() => scores,
@@ -233,19 +238,13 @@ fn of_pieces(keys: &Keys<'_>, tokens: &[String], prefix: bool) -> Result<Tokeniz
     };
     let unknown = keys.token("ggml.unknown_token_id");
     let unknown = unknown.and_then(|id| tokens.get(id as usize));
-    let mut tokenizer =
-        super::pieces::tokenizer(tokens, scores, unknown.map(String::as_str), prefix)
-            .map_err(failed)?;
-    tokenizer
-        .add_special_tokens(special(keys, tokens))
-        .map_err(failed)?;
-    Ok(tokenizer)
+    super::pieces::tokenizer(tokens, scores, unknown.map(String::as_str), prefix)
+        .map_err(|e| keys.unmade(&e))
 }
 
 /// The tokenizer of a vocabulary with merges.
 fn built(keys: &Keys<'_>, tokens: &[String], splitting: &Splitting) -> Result<Tokenizer> {
-    let failed =
-        |e: tokenizers::Error| keys.wrong("ggml.tokens", &format!("make no tokenizer: {e}"));
+    let failed = |e: tokenizers::Error| keys.unmade(&e);
     let merges = keys.texts("ggml.merges")?.iter().map(|m| {
         let pair = m
             .split_once(' ')
@@ -282,9 +281,6 @@ fn built(keys: &Keys<'_>, tokens: &[String], splitting: &Splitting) -> Result<To
     };
     tokenizer.with_pre_tokenizer(Some(Sequence::new(parts)));
     tokenizer.with_decoder(Some(ByteLevel::default()));
-    tokenizer
-        .add_special_tokens(special(keys, tokens))
-        .map_err(failed)?;
     Ok(tokenizer)
 }
 

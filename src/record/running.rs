@@ -2,11 +2,9 @@
 
 use super::{Done, End, Settings, Task, vectors};
 use crate::error::{Error, Result};
-use crate::forward::{Cache, Detail, Drawn, Item, Model, Rows, Shape, likeliest, log_probability};
+use crate::forward::{CHUNK, Cache, Detail, Drawn, Item, Model, Rows, Shape};
+use crate::forward::{likeliest, log_probability};
 use crate::trace::{Header, TraceWriter, half};
-
-/// Tokens of a prompt or a given text that run together: enough to read weights rarely, few enough for the caches.
-const CHUNK: usize = 64;
 
 /// A text being recorded.
 pub(super) struct Running {
@@ -30,15 +28,6 @@ pub(super) struct Row<'a> {
     pub(super) logits: &'a [f32],
 }
 
-/// What a prompt leaves.
-struct Prompt {
-    logits: Vec<f32>,
-    /// Attention that each position received.
-    sums: Vec<f32>,
-    /// Queries of its last positions, where they are kept.
-    queries: Vec<f32>,
-}
-
 /// Attention that a step must hand out.
 pub(super) fn detail(settings: &Settings) -> Detail {
     if settings.layers {
@@ -59,11 +48,12 @@ impl Running {
         tell: &mut dyn FnMut(u64),
     ) -> Result<Self> {
         let shape = model.shape();
-        let prompt = prompt(model, &task.prompt, settings.keys.unwrap_or(0), cache, tell)?;
+        let window = settings.keys.unwrap_or(0) as usize;
+        let prompt = model.prompt(cache, &task.prompt, window, tell)?;
         let header = full_header(header, settings, &task, prompt.sums)?;
         let mut writer = TraceWriter::create(&task.path, header)?;
         if settings.keys.is_some() {
-            vectors::prompt(&mut writer, shape, &cache[0], &prompt.queries)?;
+            vectors::prompt(&mut writer, shape, &cache[0], &prompt.queries.concat())?;
         }
         let mut text = Self {
             writer,
@@ -172,42 +162,6 @@ impl Running {
 
 fn count(n: usize) -> Result<u32> {
     u32::try_from(n).map_err(|_| Error::usage("a text has more than 2^32 tokens"))
-}
-
-/// Runs a prompt, whose last `window` positions hand out their queries.
-fn prompt(
-    model: &Model,
-    tokens: &[u32],
-    window: u32,
-    cache: &mut [Cache; 1],
-    tell: &mut dyn FnMut(u64),
-) -> Result<Prompt> {
-    let (mut logits, mut sums, mut queries) = (Vec::new(), vec![0f64; tokens.len()], Vec::new());
-    for (first, chunk) in (0..).step_by(CHUNK).zip(tokens.chunks(CHUNK)) {
-        let mut items = Item::of(0, chunk, Detail::Mean);
-        let last = items.len() - 1;
-        items[..last].iter_mut().for_each(|i| i.logits = false);
-        vectors::ask(&mut items, first, tokens.len(), window);
-        let step = model.step(cache, &items)?;
-        for rows in &step.rows {
-            for (sum, w) in sums.iter_mut().zip(rows.weights()) {
-                *sum += f64::from(*w);
-            }
-        }
-        logits = step.logits;
-        queries.extend(step.queries.into_iter().flatten());
-        tell(chunk.len() as u64);
-    }
-    if logits.is_empty() {
-        return Err(Error::usage("a prompt has no token").help("give it some text"));
-    }
-    #[allow(clippy::cast_possible_truncation)] // as the header stores them
-    let sums = sums.into_iter().map(|s| s as f32).collect();
-    Ok(Prompt {
-        logits,
-        sums,
-        queries,
-    })
 }
 
 /// The header of one text.

@@ -9,7 +9,7 @@
 //! Values that binary16 cannot hold are refused, not cut. Nothing depends on which texts run together.
 
 use crate::error::{Error, Result};
-use crate::forward::{Cache, Item, Shape};
+use crate::forward::{Cache, Shape};
 use crate::trace::section::{KEYS, QUERIES};
 use crate::trace::{Header, Section, TraceWriter, half};
 
@@ -38,13 +38,6 @@ fn too_long() -> Error {
         "keys and queries of the prompt take more than the 1 GiB that a trace holds of them",
     )
     .help("shorten the prompt, or give --queries a smaller number")
-}
-
-/// Has the last `window` of a prompt's items hand out their queries; `first` is the position of the first item.
-pub(super) fn ask(items: &mut [Item], first: usize, prompt: usize, window: u32) {
-    for (item, position) in items.iter_mut().zip(first..) {
-        item.queries = prompt - position <= window as usize;
-    }
 }
 
 /// Writes the keys of the whole prompt, then the queries of its last positions as they came.

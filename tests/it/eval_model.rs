@@ -1,7 +1,7 @@
 //! Policies on a real model: what destroys nothing changes nothing, and more destroyed is more divergence.
 
 use kvplan::eval::problems::Problem;
-use kvplan::eval::{Cell, Settings, Task, Words, run};
+use kvplan::eval::{Cell, Settings, Task, Words};
 use kvplan::forward::{Checkpoint, Model, Sampler, Storage, Text};
 use kvplan::policy::{self, PolicySpec};
 
@@ -41,23 +41,7 @@ fn cells(model: &Model, text: &Text, problem: &Problem) -> Vec<Cell> {
         is_end: &|t| text.is_end(t),
         decode: &|ids| text.decode(ids),
     };
-    let mut all = Vec::new();
-    let mut finished = |c| {
-        all.push(c);
-        Ok(())
-    };
-    run(
-        model,
-        &settings,
-        &policies(),
-        vec![task],
-        words,
-        &mut finished,
-        &mut |_| {},
-    )
-    .unwrap();
-    all.sort_by_key(|c| c.policy);
-    all
+    crate::eval_run::ran(model, &settings, &policies(), vec![task], words)
 }
 
 #[test]

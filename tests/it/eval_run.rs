@@ -77,6 +77,17 @@ fn cells(
         is_end: &is_end,
         decode: &decode,
     };
+    ran(model, &settings, &policies(), tasks, words)
+}
+
+/// The cells of a run, by problem and policy.
+pub(crate) fn ran(
+    model: &Model,
+    settings: &Settings,
+    policies: &[PolicySpec],
+    tasks: Vec<Task>,
+    words: Words<'_>,
+) -> Vec<Cell> {
     let mut all = Vec::new();
     let mut finished = |c| {
         all.push(c);
@@ -84,8 +95,8 @@ fn cells(
     };
     run(
         model,
-        &settings,
-        &policies(),
+        settings,
+        policies,
         tasks,
         words,
         &mut finished,

@@ -40,23 +40,14 @@ fn proposition_1_holds_to_the_bit_on_a_real_model() {
             .iter()
             .map(|s| Keeper::cache(s, model.shape(), room, Storage::default())),
     );
-    let items: Vec<Item> = (0..caches.len())
-        .flat_map(|s| Item::of(s, &prompt, Detail::Mean))
-        .collect();
-    let step = model.step(&mut caches, &items).unwrap();
-    let mut sums = vec![0f32; prompt.len()];
-    for rows in &step.rows[..prompt.len()] {
-        for (sum, w) in sums.iter_mut().zip(rows.weights()) {
-            *sum += w;
-        }
-    }
+    let seen = model.prompt(&mut caches, &prompt, 0, &mut |_| {}).unwrap();
     let mut keepers: Vec<Keeper> = specs
         .iter()
         .zip(&caches[1..])
-        .map(|(s, c)| Keeper::new(s, model.shape(), c, &sums, &[]).unwrap())
+        .map(|(s, c)| Keeper::new(s, model.shape(), c, &seen.sums, &[]).unwrap())
         .collect();
     let vocab = model.shape().vocab;
-    let mut logits = step.logits[(prompt.len() - 1) * vocab..prompt.len() * vocab].to_vec();
+    let mut logits = seen.logits;
     let (mut lost, mut far) = (0, 0f32);
     for t in 0..STEPS {
         let token = likeliest(&logits).unwrap();

@@ -18,16 +18,8 @@ fn numbers(n: usize, seed: u32) -> Vec<f32> {
 #[test]
 fn paths_that_this_cpu_lacks_are_named() {
     let names: Vec<&str> = Dense::available().iter().map(|d| d.name).collect();
-    assert_eq!(names[0], "scalar");
-    let lacking: Vec<&str> = ["avx2", "avx512"]
-        .into_iter()
-        .filter(|p| !names.contains(p))
-        .collect();
-    if !lacking.is_empty() {
-        skip!(
-            "bit equality of {}: this CPU lacks it",
-            lacking.join(" and ")
-        );
+    if let Some(lacking) = crate::replay_simd::lacking(&names) {
+        skip!("bit equality of {lacking}: this CPU lacks it");
     }
 }
 

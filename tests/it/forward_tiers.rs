@@ -304,19 +304,12 @@ fn policies_keep_what_they_promise_in_a_real_cache() {
         let prompt = 12;
         let text_tokens = tokens(60);
         let window = kvplan::forward::window(&spec, prompt);
-        let mut items = Item::of(0, &text_tokens[..prompt], Detail::Mean);
-        for item in &mut items[prompt - window..] {
-            item.queries = true;
-        }
-        let step = model.step(&mut caches, &items).unwrap();
-        let mut sums = vec![0f32; prompt];
-        for rows in &step.rows {
-            for (sum, w) in sums.iter_mut().zip(rows.weights()) {
-                *sum += w;
-            }
-        }
-        let queries = &step.queries[prompt - window..];
-        let mut keeper = Keeper::new(&spec, model.shape(), &caches[0], &sums, queries).unwrap();
+        let seen = model
+            .prompt(&mut caches, &text_tokens[..prompt], window, &mut |_| {})
+            .unwrap();
+        assert_eq!(seen.queries.len(), window, "{text}");
+        let mut keeper =
+            Keeper::new(&spec, model.shape(), &caches[0], &seen.sums, &seen.queries).unwrap();
         for token in &text_tokens[prompt..] {
             let item = Item {
                 detail: keeper.detail(),

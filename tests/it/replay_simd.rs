@@ -51,17 +51,17 @@ fn every_binary16_number_widens_to_its_value_on_every_path() {
 #[test]
 fn paths_that_this_cpu_lacks_are_named() {
     let names: Vec<&str> = Kernels::available().iter().map(|k| k.name).collect();
-    assert_eq!(names[0], "scalar");
-    let lacking: Vec<&str> = ["avx2", "avx512"]
-        .into_iter()
-        .filter(|path| !names.contains(path))
-        .collect();
-    if !lacking.is_empty() {
-        skip!(
-            "bit equality of {}: this CPU lacks it",
-            lacking.join(" and ")
-        );
+    if let Some(lacking) = lacking(&names) {
+        skip!("bit equality of {lacking}: this CPU lacks it");
     }
+}
+
+/// Paths that are not among those available, of which the first is always the scalar one.
+pub(crate) fn lacking(names: &[&str]) -> Option<String> {
+    assert_eq!(names[0], "scalar");
+    let mut all = vec!["avx2", "avx512"];
+    all.retain(|path| !names.contains(path));
+    (!all.is_empty()).then(|| all.join(" and "))
 }
 
 proptest! {
