@@ -1,8 +1,8 @@
 //! `kvplan eval`: what policies do to a real model.
 
+mod asked;
 mod job;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
@@ -12,16 +12,14 @@ use super::out::Out;
 use super::{explain, interrupt, plot, record};
 use crate::error::{Error, Result};
 use crate::eval::answer::{EqualBy, Question};
-use crate::eval::problems::{self, Problem};
+use crate::eval::problems;
 use crate::eval::{self, Asked, Cell, Evaluation, figure, journal};
-use crate::forward::{self, Checkpoint, Model, Positions, Quantiser, Text};
+use crate::forward::{Checkpoint, Model, Positions, Quantiser, Text};
 use crate::journal::Journal;
-use crate::policy::four_tier::Hbm;
-use crate::policy::{self, PolicySpec};
 use crate::record::facts;
 use crate::report::plot::{Image, eval as drawing};
 use crate::report::{Style, eval as page, json, md, table};
-use crate::sweep::by_counts;
+use asked::{Posed, resolved};
 use job::Job;
 
 /// Shares of HBM and of evicted tokens that `--grid` runs.
@@ -38,7 +36,7 @@ const GRID: ([&str; 3], [&str; 4]) = (["0.3", "0.5", "0.7"], ["0.01", "0.03", "0
     `solution` or `text` of a problem, else the full cache's text.\n\n\
     EQUAL\n  \
     The first policy is the reference; the budget of each other one is solved for as many tokens retained (mean over\n  \
-    steps), or in HBM at the peak, at the median prompt and --max-new.\n\n\
+    steps), or in HBM at the peak, over the lengths of all problems; free texts count as --max-new long.\n\n\
     STOPPED\n  \
     With -o FILE finished cells are kept in FILE.part; after Ctrl-C or a kill, --resume goes on to the same bytes.\n\n\
     EXAMPLES:\n  \
@@ -78,10 +76,10 @@ pub struct EvalArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
     /// Softmax temperature; 0 takes the likeliest token
-    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = record::temperature)]
+    #[arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true, value_parser = record::temperature)]
     temperature: f64,
     /// Share of the probability that is drawn from, the likeliest tokens first
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = record::top_p)]
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, allow_negative_numbers = true, value_parser = record::top_p)]
     top_p: f64,
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -129,10 +127,10 @@ pub fn run(args: &EvalArgs, out: &mut Out) -> Result<()> {
     let checkpoint = Checkpoint::open(args.model.as_deref().unwrap_or(Path::new("")))?;
     let text = Text::open(&checkpoint)?;
     let context = checkpoint.shape.context;
-    let tokens = args.tokens(&problems, &text, context)?;
-    let (asked, equal) = args.brought(asked, &tokens)?;
+    let posed = args.posed(&problems, &text, context)?;
+    let (asked, equal) = args.brought(asked, &posed)?;
     let policies = resolved(&asked)?;
-    let question = args.question(&checkpoint, equal)?;
+    let question = args.question(&checkpoint, equal, &posed)?;
     let more = args.opened(image, out)?;
     let (kept, finished) = args.journal(&question, &policies, problems.len(), out)?;
     let job = Job {
@@ -144,7 +142,7 @@ pub fn run(args: &EvalArgs, out: &mut Out) -> Result<()> {
     let model = Model::load(&checkpoint)?;
     let cells = job.cells(
         &model,
-        job.tasks(&problems, tokens, &finished, context),
+        job.tasks(&problems, posed, &finished),
         finished,
         out,
     )?;
@@ -170,36 +168,6 @@ fn again(path: &Path) -> Result<Evaluation> {
         Error::data(format!("{}: no evaluation: {e}", path.display()))
             .help("give a result of `kvplan eval --format json`")
     })
-}
-
-/// Policies with their parameters, each once, the full cache first.
-fn resolved(texts: &[String]) -> Result<Vec<Asked>> {
-    let mut seen = BTreeSet::new();
-    let mut all = Vec::new();
-    for text in std::iter::once("full").chain(texts.iter().map(String::as_str)) {
-        let spec = runnable(text)?;
-        if seen.insert(spec.to_string()) {
-            all.push(Asked {
-                text: text.to_string(),
-                spec,
-            });
-        }
-    }
-    Ok(all)
-}
-
-/// A policy that a model can decode under.
-fn runnable(text: &str) -> Result<PolicySpec> {
-    let spec = policy::parse(text)?;
-    forward::check(&spec)?;
-    if let Some(hbm @ (Hbm::Fit | Hbm::Bytes(_))) = spec.hbm() {
-        return Err(Error::usage(format!(
-            "policy `{}`, parameter `hbm`: {hbm} needs the memory of a machine, and there is none here",
-            spec.name()
-        ))
-        .help("give a share of the unprotected tokens (hbm=0.5), or tokens a request (hbm=600tok)"));
-    }
-    Ok(spec)
 }
 
 impl EvalArgs {
@@ -232,94 +200,13 @@ impl EvalArgs {
         self.problems.as_deref().unwrap_or(Path::new(""))
     }
 
-    /// Policies as asked, the grid's after those named.
-    fn asked(&self) -> Result<Vec<String>> {
-        let mut all = self.policy.clone();
-        if let Some(more) = &self.grid {
-            let (ratios, evicted) = GRID;
-            for hbm in ratios {
-                for evict in evicted {
-                    let semantics = if more.contains("semantics=") {
-                        ""
-                    } else {
-                        ",semantics=per-interval"
-                    };
-                    let more = if more.is_empty() {
-                        String::new()
-                    } else {
-                        format!(",{more}")
-                    };
-                    all.push(format!(
-                        "four-tier:hbm={hbm},evict={evict}{semantics}{more}"
-                    ));
-                }
-            }
-        }
-        if all.is_empty() {
-            return Err(
-                Error::usage("there is no policy to hold against the full cache")
-                    .help("name one with --policy (`kvplan list policies`), or ask for --grid"),
-            );
-        }
-        for text in &all {
-            runnable(text)?;
-        }
-        Ok(all)
-    }
-
-    /// Prompts in tokens; one that leaves no room for an answer is refused before any work.
-    fn tokens(&self, problems: &[Problem], text: &Text, context: usize) -> Result<Vec<Vec<u32>>> {
-        let one = |p: &Problem| {
-            let ids = if self.raw {
-                text.raw(&p.message)?
-            } else {
-                text.chat(&p.message)?
-            };
-            let wrong = |why: String| {
-                Error::data(format!(
-                    "{}, line {}: {why}",
-                    self.file_of_problems().display(),
-                    p.line
-                ))
-            };
-            if ids.is_empty() {
-                return Err(wrong("its prompt has no token".into()));
-            }
-            if ids.len() >= context {
-                return Err(wrong(format!(
-                    "its prompt of {} tokens leaves no room in the model's context of {context}",
-                    ids.len()
-                ))
-                .help("shorten or remove it"));
-            }
-            Ok(ids)
-        };
-        problems.iter().map(one).collect()
-    }
-
-    /// Policies brought to something equal, where that is asked for.
-    fn brought(
+    fn question(
         &self,
-        asked: Vec<String>,
-        tokens: &[Vec<u32>],
-    ) -> Result<(Vec<String>, Option<EqualBy>)> {
-        let Some(by) = &self.equal else {
-            return Ok((asked, None));
-        };
-        let mut lengths: Vec<usize> = tokens.iter().map(Vec::len).collect();
-        let prompt = crate::stats::percentile_of(&mut lengths, 0.5).unwrap_or(1);
-        let prompt = u32::try_from(prompt).unwrap_or(u32::MAX);
-        let brought = by_counts::bring(by, &asked, prompt, self.max_new)?;
-        let equal = EqualBy {
-            by: by.clone(),
-            target_tokens: brought.target,
-            prompt_tokens: prompt,
-            output_tokens: self.max_new,
-        };
-        Ok((brought.policies, Some(equal)))
-    }
-
-    fn question(&self, checkpoint: &Checkpoint, equal: Option<EqualBy>) -> Result<Question> {
+        checkpoint: &Checkpoint,
+        equal: Option<EqualBy>,
+        posed: &[Posed],
+    ) -> Result<Question> {
+        let without = posed.iter().filter(|p| p.given.is_none()).count();
         let header = facts(checkpoint)?;
         let positions = match self.positions {
             Positions::Kept => "kept",
@@ -332,6 +219,9 @@ impl EvalArgs {
             problems: self.file_of_problems().display().to_string(),
             raw: self.raw,
             teacher_forced: self.teacher_forced,
+            problems_without_given_text: self
+                .teacher_forced
+                .then(|| u32::try_from(without).unwrap_or(u32::MAX)),
             max_new_tokens: self.max_new,
             temperature: self.temperature,
             top_p: self.top_p,

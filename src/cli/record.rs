@@ -42,10 +42,10 @@ pub struct RecordArgs {
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     max_new: u32,
     /// Softmax temperature; 0 takes the likeliest token
-    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
+    #[arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true, value_parser = temperature)]
     temperature: f64,
     /// Share of the probability that is drawn from, the likeliest tokens first
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = top_p)]
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, allow_negative_numbers = true, value_parser = top_p)]
     top_p: f64,
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -60,8 +60,11 @@ pub struct RecordArgs {
     #[arg(long)]
     keys: bool,
     /// Queries of so many of the last prompt tokens, not of all (h2o needs all, the others their window)
-    #[arg(long, value_name = "N", requires = "keys")]
+    #[arg(long, value_name = "N", requires = "keys", value_parser = clap::value_parser!(u32).range(1..))]
     queries: Option<u32>,
+    /// What the traces call the model, instead of the name in its file
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Texts that decode together
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     together: u16,
@@ -113,6 +116,9 @@ impl RecordArgs {
         match (&self.prompts, &self.score) {
             (Some(path), _) => record::read(path, false),
             (_, Some(path)) => record::read(path, true),
+            _ if self.text.iter().any(|t| t.trim().is_empty()) => {
+                Err(Error::usage("--text: it is empty"))
+            }
             _ => Ok(self.text.iter().map(plain).collect()),
         }
     }
@@ -153,10 +159,11 @@ impl RecordArgs {
             path,
         };
         if !self.resume {
-            return if task.path.exists() {
-                Err(exists(&task.path))
-            } else {
-                Ok((task, None))
+            let left = record::parts(&task.path);
+            return match left.first() {
+                _ if task.path.exists() => Err(exists(&task.path)),
+                Some(part) => Err(left_over(part)),
+                None => Ok((task, None)),
             };
         }
         let sampler = self.sampler();
@@ -189,6 +196,15 @@ fn exists(path: &Path) -> Error {
         .help("--resume keeps finished traces and goes on; or name another folder")
 }
 
+/// A run without `--resume` would draw again, and at last remove, what a stopped one has kept.
+fn left_over(part: &Path) -> Error {
+    Error::usage(format!(
+        "{}: a run that was stopped, or still goes on, keeps its rows there",
+        part.display()
+    ))
+    .help("--resume goes on from it; or remove it, or name another folder")
+}
+
 /// Reads the model, records every text and lists the traces.
 ///
 /// # Errors
@@ -199,7 +215,10 @@ pub fn run(args: &RecordArgs, out: &mut Out) -> Result<()> {
     let text = Text::open(&checkpoint)?;
     std::fs::create_dir_all(&args.out)
         .map_err(|e| Error::usage(format!("{}: cannot be made: {e}", args.out.display())))?;
-    let header = record::facts(&checkpoint)?;
+    let mut header = record::facts(&checkpoint)?;
+    if let Some(name) = &args.name {
+        header.model.clone_from(name);
+    }
     let (mut tasks, mut kept) = (Vec::new(), Vec::new());
     for (number, prompt) in prompts.iter().enumerate() {
         match args.task(number, prompt, &text, &header)? {

@@ -38,6 +38,9 @@ pub struct Question {
     pub raw: bool,
     /// Whether only given texts are run along; otherwise policies write texts of their own, too.
     pub teacher_forced: bool,
+    /// Problems without a given text, which ran along the full cache's; null where given texts were not asked for.
+    #[serde(default)]
+    pub problems_without_given_text: Option<u32>,
     /// Tokens of an answer at most.
     pub max_new_tokens: u32,
     /// Softmax temperature; 0 takes the likeliest token.
@@ -61,10 +64,10 @@ pub struct EqualBy {
     pub by: String,
     /// What all were brought to, at these lengths (tokens).
     pub target_tokens: f64,
-    /// Tokens of the prompt at which budgets were solved.
-    pub prompt_tokens: u32,
-    /// Decode steps at which budgets were solved.
-    pub output_tokens: u32,
+    /// Tokens of the prompts at which budgets were solved, mean over problems.
+    pub prompt_tokens: f64,
+    /// Decode steps at which budgets were solved, mean over problems: of given texts, or the most of free ones.
+    pub output_tokens: f64,
 }
 
 /// A policy over all problems. Figures of its own texts are null where only given texts are run.
@@ -182,4 +185,11 @@ pub struct AnswerResult {
     pub destroyed_mass_mean: f64,
     /// Most tokens in HBM.
     pub hbm_peak_tokens: f64,
+}
+
+impl PolicyResult {
+    /// Whether every token was in T0 at every step: the policy may have decided, but nothing came of it.
+    pub fn kept_all(&self) -> bool {
+        self.retained_share >= 1.0 && self.t1_tokens_mean + self.t2_tokens_mean <= 0.0
+    }
 }

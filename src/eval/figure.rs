@@ -236,10 +236,13 @@ fn subtitle(e: &Evaluation) -> String {
     let file = std::path::Path::new(&q.problems).file_name();
     let file = file.map_or(q.problems.clone(), |f| f.to_string_lossy().into_owned());
     format!(
-        "{} ({}), n = {} problems of {file}, {} tokens along the {} texts",
+        "{} ({}), {} of {file}, {} tokens along the {} texts",
         q.model,
         q.quantisation,
-        e.problems.len(),
+        match e.problems.len() {
+            1 => "one problem".into(),
+            n => format!("n = {n} problems"),
+        },
         group(&tokens.to_string()),
         if q.teacher_forced {
             "given"
@@ -252,7 +255,7 @@ fn subtitle(e: &Evaluation) -> String {
 fn caption(e: &Evaluation) -> String {
     let equality = match &e.question.equal {
         Some(by) => format!(
-            "Budgets were solved for equal {} at {} + {} tokens.",
+            "Budgets were solved for equal {} at {:.0} + {:.0} tokens.",
             by.by, by.prompt_tokens, by.output_tokens
         ),
         None => "Policies ran as asked: compare them on one vertical line, which is an equal number of tokens, and not point by point.".into(),

@@ -9,11 +9,17 @@ use crate::policy::registry::Kind;
 /// Fewest problems that a difference in accuracy of ten points takes, about.
 const FEW: u32 = 200;
 
+/// Fewest problems of which a 5th and a 95th percentile say more than the least and the most.
+const SPREAD: usize = 5;
+
 /// Remarks on an answer.
 pub(super) fn notes(answer: &Evaluation, policies: &[Asked]) -> Vec<String> {
     let mut notes = vec![scope(answer)];
     notes.extend(accuracy(answer));
     notes.extend(ungraded(answer));
+    notes.extend(unboxed(answer));
+    notes.extend(without_given(answer));
+    notes.extend(idle(answer));
     if answer.question.teacher_forced {
         notes.push("all policies ran along given texts: a text of their own, and so accuracy, was not asked for".into());
     } else {
@@ -38,11 +44,20 @@ fn scope(answer: &Evaluation) -> String {
         "one greedy run each".into()
     };
     let n = answer.problems.len();
+    let few = if n < SPREAD {
+        format!(", and over {n} they are hardly more than the least and the most")
+    } else {
+        String::new()
+    };
     format!(
-        "{n} problem{}, {draws}, {} only: intervals are over problems; another model, prompt or length may rank policies otherwise",
-        if n == 1 { "" } else { "s" },
+        "{}, {draws}, {} only: intervals are over problems{few}; another model, prompt or length may rank policies otherwise",
+        plural(n, "problem"),
         q.model
     )
+}
+
+fn plural(n: usize, thing: &str) -> String {
+    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Whether accuracy tells any policy from the full cache.
@@ -57,7 +72,9 @@ fn accuracy(answer: &Evaluation) -> Option<String> {
         return None;
     }
     let more = if graded < FEW {
-        format!("; {graded} graded problems show only large losses")
+        let all = plural(graded as usize, "graded problem");
+        let shows = if graded == 1 { "shows" } else { "show" };
+        format!("; {all} {shows} only large losses")
     } else {
         String::new()
     };
@@ -73,11 +90,55 @@ fn ungraded(answer: &Evaluation) -> Option<String> {
     })
 }
 
+/// Answers of the full cache in which none was found: a wrong form counts as a wrong answer.
+fn unboxed(answer: &Evaluation) -> Option<String> {
+    let graded = answer.problems.iter().filter(|p| p.gold.is_some());
+    let full: Vec<_> = graded.filter_map(|p| p.answers.first()).collect();
+    let without = full
+        .iter()
+        .filter(|a| a.text.is_some() && a.answer.is_none());
+    let without = without.count();
+    (without > 0).then(|| {
+        format!(
+            "{without} of {} by the full cache held no answer in the form that is looked for, and count as wrong",
+            plural(full.len(), "graded answer")
+        )
+    })
+}
+
+/// Problems that were to run along a given text and have none.
+fn without_given(answer: &Evaluation) -> Option<String> {
+    let without = answer.question.problems_without_given_text.unwrap_or(0);
+    (without > 0).then(|| {
+        format!(
+            "{without} of {} held no given text and ran along the full cache's",
+            plural(answer.problems.len(), "problem")
+        )
+    })
+}
+
+/// Policies that decided only after the last step, or never.
+fn idle(answer: &Evaluation) -> Option<String> {
+    let of = answer.policies.iter().skip(1).filter(|p| p.kept_all());
+    let names: Vec<&str> = of.map(|p| p.policy.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "nothing was destroyed or moved before the last step under {}: the texts are too short for it to act, or its budget holds all, and its figures show nothing",
+            names.join(", ")
+        )
+    })
+}
+
 fn budgets(answer: &Evaluation) -> Option<String> {
     let q = &answer.question;
     if let Some(e) = &q.equal {
+        let early = if q.teacher_forced {
+            ""
+        } else {
+            "; texts that end earlier than --max-new need not be equal (RETAINED, HBM PEAK)"
+        };
         return Some(format!(
-            "budgets were solved for equal {} at {} + {} tokens; texts that end earlier need not be equal (RETAINED, HBM PEAK)",
+            "budgets were solved for equal {} over the lengths of all problems ({:.0} + {:.0} tokens in the mean){early}",
             e.by, e.prompt_tokens, e.output_tokens
         ));
     }

@@ -11,18 +11,14 @@
 //! letter is asked for. Nothing is asked of the form of the others: a file that wants a box says so in its problems.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::record::{lines, not_json};
 
 use super::grade::{Gold, letter};
-
-/// Longest file of problems taken \[bytes\].
-const LIMIT: u64 = 1 << 30;
 
 const FORMS: &str = "a line is {\"question\", \"final\"}, {\"problem\", \"answer\"}, {\"query\", \"choices\", \"gold\"} or {\"prompt\"}";
 
@@ -42,25 +38,17 @@ pub struct Problem {
 /// Reads the first `limit` problems of a file, all of them if there are fewer.
 ///
 /// # Errors
-/// Usage: the file cannot be read, or holds none. Data: a line that is no problem, by its number and key.
+/// Usage: the file cannot be read. Data: it holds none, or a line that is no problem, by its number and key.
 pub fn read(path: &Path, limit: usize) -> Result<Vec<Problem>> {
     let shown = path.display();
-    let failed = |e: std::io::Error| Error::usage(format!("{shown}: cannot be read: {e}"));
-    let lines = BufReader::new(File::open(path).map_err(failed)?.take(LIMIT)).lines();
     let mut all = Vec::new();
-    for (number, line) in (1u32..).zip(lines) {
-        if all.len() == limit {
-            break;
-        }
-        let line = line.map_err(failed)?;
-        if !line.trim().is_empty() {
-            let wrong =
-                |why: String| Error::data(format!("{shown}, line {number}: {why}")).help(FORMS);
-            all.push(parse(&line, number).map_err(wrong)?);
-        }
+    for line in lines(path, limit)? {
+        let number = line.number;
+        let wrong = |why| Error::data(format!("{shown}, line {number}: {why}")).help(FORMS);
+        all.push(parse(&line.text, number).map_err(wrong)?);
     }
     if all.is_empty() {
-        return Err(Error::usage(format!("{shown}: holds no problem")).help(FORMS));
+        return Err(Error::data(format!("{shown}: holds no problem")).help(FORMS));
     }
     Ok(all)
 }
@@ -68,7 +56,7 @@ pub fn read(path: &Path, limit: usize) -> Result<Vec<Problem>> {
 type Parsed<T> = std::result::Result<T, String>;
 
 fn parse(line: &str, number: u32) -> Parsed<Problem> {
-    let value: Value = serde_json::from_str(line).map_err(|e| format!("not JSON: {e}"))?;
+    let value: Value = serde_json::from_str(line).map_err(|e| not_json(&e))?;
     let (message, gold, reference) = match &value {
         Value::String(text) => (text.clone(), None, None),
         Value::Object(keys) if keys.contains_key("question") => gsm8k(&value)?,

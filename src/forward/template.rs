@@ -51,6 +51,13 @@ impl Template {
             },
         );
         rendered.map_err(|e| {
+            if e.kind() == ErrorKind::OutOfFuel {
+                return Error::data(format!(
+                    "{label}: its chat template takes over {FUEL} steps for a message of {} bytes",
+                    message.len()
+                ))
+                .help("shorten the message, or give it as it is with --raw");
+            }
             let why: String = e.to_string().chars().take(200).collect();
             Error::data(format!("{label}: its chat template fails: {why}"))
                 .help("give the text as it is with --raw")

@@ -11,6 +11,7 @@
 //! byte. Nothing here depends on time, threads or which texts run together. Lengths are in tokens.
 
 mod facts;
+mod lines;
 mod prompts;
 mod resume;
 mod running;
@@ -23,8 +24,9 @@ use crate::forward::{Cache, Item, Model, Sampler};
 use running::{Row, Running};
 
 pub use facts::facts;
+pub use lines::{Line, lines, not_json};
 pub use prompts::{Prompt, read};
-pub use resume::{Found, found};
+pub use resume::{Found, found, parts};
 
 /// What is recorded of every text.
 #[derive(Clone, Copy, Debug)]

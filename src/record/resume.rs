@@ -19,7 +19,7 @@ pub enum Found {
 }
 
 /// Parts of a trace that killed runs left (`FILE.PID.part`), in the order of their names.
-pub(super) fn parts(path: &Path) -> Vec<PathBuf> {
+pub fn parts(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().map(|n| n.to_string_lossy().into_owned()) else {
         return Vec::new();
     };

@@ -111,10 +111,21 @@ impl Running {
         if step >= settings.max_new {
             return Ok(Some(End::Limit));
         }
-        self.next = settings
-            .sampler
-            .draw(&self.logits, self.task.number, step)?;
+        let drawn = settings.sampler.draw(&self.logits, self.task.number, step);
+        self.next = drawn.map_err(|e| self.named(e, step))?;
         Ok(is_end(self.next.token).then_some(End::Model))
+    }
+
+    /// An error of the model's numbers, with the text and the step it came up in.
+    fn named(&self, error: Error, step: u32) -> Error {
+        Error {
+            message: format!(
+                "text {}, token {step}: {}",
+                self.task.number + 1,
+                error.message
+            ),
+            ..error
+        }
     }
 
     /// The token that was drawn last.

@@ -51,11 +51,11 @@ fn question(page: &mut Page, e: &Evaluation) {
     page.facts(facts);
     if let Some(equal) = &q.equal {
         let text = format!(
-            "{} {} tokens at {} + {}",
+            "{} {} tokens at {} + {} in the mean",
             equal.by,
             figure(Some(equal.target_tokens)),
-            count(equal.prompt_tokens.into()),
-            count(equal.output_tokens.into())
+            figure(Some(equal.prompt_tokens)),
+            figure(Some(equal.output_tokens))
         );
         page.facts([("equal", text)]);
     }
@@ -195,21 +195,44 @@ fn range(p: &PolicyResult) -> String {
     }
 }
 
-/// The policy of least divergence among those that destroy.
+/// Shares of tokens held that count as equal: a ranking by divergence holds only there.
+const EQUAL: f64 = 0.02;
+
+/// The policy of least divergence among those that destroyed something in time, where they hold equally many tokens.
 fn least(e: &Evaluation) -> Option<String> {
     let of = e.policies.iter().filter(|p| p.destroyed_share > 0.0);
-    let list: Vec<&PolicyResult> = of.collect();
+    let list: Vec<&PolicyResult> = of.filter(|p| !p.kept_all()).collect();
+    if list.len() < 2 {
+        return None;
+    }
+    let shares = list.iter().map(|p| p.retained_share);
+    let (low, high) = shares.fold((f64::INFINITY, 0.0), |(l, h), s| (s.min(l), s.max(h)));
+    if high - low > EQUAL * high {
+        return Some(format!(
+            "Not ranked: those that destroy hold {} to {} of the full cache's tokens, and who holds more diverges less.",
+            percent(low),
+            percent(high)
+        ));
+    }
     let best = list
         .iter()
         .filter_map(|p| Some((p.kl_mean?, *p)))
         .min_by(|a, b| a.0.total_cmp(&b.0))?;
-    (list.len() > 1).then(|| {
-        format!(
-            "Of those that destroy, {} stays nearest to the full cache, holding {} of its tokens.",
-            best.1.policy,
-            percent(best.1.retained_share)
-        )
-    })
+    let apart = list.iter().filter(|p| p.policy != best.1.policy).all(|p| {
+        p.kl_low
+            .zip(best.1.kl_high)
+            .is_some_and(|(low, high)| low > high)
+    });
+    Some(format!(
+        "Of those that destroy, {} stays nearest to the full cache, holding {} of its tokens{}.",
+        best.1.policy,
+        percent(best.1.retained_share),
+        if apart {
+            ""
+        } else {
+            "; the intervals overlap, so another text may rank them otherwise"
+        }
+    ))
 }
 
 #[rustfmt::skip]

@@ -118,8 +118,13 @@ fn memory(page: &mut Page, o: &Outcome) {
         (
             "HBM freed by moving",
             format!(
-                "{} GiB, staging taken off",
-                signed_gib(m.hbm_saved_moved_bytes)
+                "{} GiB, {}",
+                signed_gib(m.hbm_saved_moved_bytes),
+                if m.hbm_saved_moved_bytes < 0 {
+                    "as staging takes more than moving frees"
+                } else {
+                    "staging taken off"
+                }
             ),
         ),
         (

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::catalog;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hardware::{Hardware, Runtime};
 use crate::model::{KvFormat, Model, WeightFormat};
 use crate::policy::four_tier::Hbm;
@@ -56,5 +56,17 @@ pub(super) fn fits_to_memory(text: &str) -> bool {
 /// Prompt and rows of a trace, by path or by the name of one in the binary.
 pub(super) fn lengths(path: &Path) -> Result<(u32, u32)> {
     let reader = crate::trace::find(&path.to_string_lossy())?;
+    if reader.rows() == 0 {
+        let why = if reader.is_partial() {
+            ": it is unfinished, and cut before its first chunk was whole"
+        } else {
+            ""
+        };
+        return Err(
+            Error::data(format!("{}: holds no row{why}", path.display())).help(
+                "record it again; `kvplan record --resume` goes on with what a stopped run left",
+            ),
+        );
+    }
     Ok((reader.prompt(), reader.rows()))
 }

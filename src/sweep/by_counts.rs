@@ -1,13 +1,18 @@
 //! Policies brought to equal tokens by their counts alone, for a model that runs and no machine.
 //!
-//! The same budgets and the same search as [`super::equal`], on the counts of [`crate::replay::by_length`] at one prompt
-//! and output. Units: tokens of one request.
+//! The same budgets and the same search as [`super::equal`], on the counts of [`crate::replay::by_length`] over the lengths
+//! of all texts, as an evaluation sums them: retained tokens as the mean over all steps, the peak as the mean over texts.
+//! A budget may be a share for one policy and a number for another, so that equality at one length is none at others.
+//! Units: tokens of one request.
+
+use std::collections::BTreeMap;
 
 use super::equal::{By, TOLERANCE};
 use super::knob::Knob;
 use crate::error::{Error, Result, did_you_mean};
 use crate::policy::{self, PolicySpec};
 use crate::replay;
+use crate::timeline::{Interval, Timeline};
 
 /// What can be made equal without a machine.
 pub const WORDS: [&str; 2] = ["retained", "hbm-peak"];
@@ -21,13 +26,16 @@ pub struct Brought {
     pub policies: Vec<String>,
 }
 
+/// A text's prompt and output (tokens).
+pub type Length = (u32, u32);
+
 /// Brings all policies but the first to as many tokens as the first retains (mean over steps), or holds in HBM at the
-/// peak.
+/// peak (mean over texts), over texts of these lengths.
 ///
 /// # Errors
 /// Usage: an unknown word, fewer than two policies, one without a budget, or one that cannot come as near as
 /// [`TOLERANCE`].
-pub fn bring(word: &str, policies: &[String], prompt: u32, output: u32) -> Result<Brought> {
+pub fn bring(word: &str, policies: &[String], lengths: &[Length]) -> Result<Brought> {
     let by = match word {
         "retained" => By::Retained,
         "hbm-peak" => By::HbmPeak,
@@ -45,11 +53,14 @@ pub fn bring(word: &str, policies: &[String], prompt: u32, output: u32) -> Resul
         return Err(Error::usage("--equal compares policies, and there is one")
             .help("name several --policy: the first is the reference"));
     }
-    let target = count(&policy::parse(first)?, by, prompt, output)?;
+    let texts = alike(lengths);
+    let most = |of: fn(&Length) -> u32| lengths.iter().map(of).max().unwrap_or(1);
+    let (prompt, output) = (most(|l| l.0), most(|l| l.1));
+    let target = count(&policy::parse(first)?, by, &texts)?;
     let mut brought = vec![first.clone()];
     for text in rest {
         let knob = Knob::at(&policy::parse(text)?, by, prompt, output)?;
-        let at = |n: u32| count(&policy::parse(&knob.turn(text, n))?, by, prompt, output);
+        let at = |n: u32| count(&policy::parse(&knob.turn(text, n))?, by, &texts);
         let n = knob.nearest(target, at)?;
         let off = at(n)? / target - 1.0;
         if off.abs() > TOLERANCE {
@@ -67,15 +78,38 @@ pub fn bring(word: &str, policies: &[String], prompt: u32, output: u32) -> Resul
     })
 }
 
-fn count(spec: &PolicySpec, by: By, prompt: u32, output: u32) -> Result<f64> {
-    let timeline = replay::by_length(spec, prompt, output)?;
-    if by == By::Retained {
-        return Ok(timeline.tokens_mean()[..3].iter().sum());
+/// Lengths, and how many texts have each.
+fn alike(lengths: &[Length]) -> BTreeMap<Length, f64> {
+    let mut texts = BTreeMap::new();
+    for length in lengths {
+        *texts.entry(*length).or_insert(0.0) += 1.0;
     }
-    let last = |(index, i): (usize, &crate::timeline::Interval)| {
+    texts
+}
+
+/// Mean over steps, or over texts.
+fn count(spec: &PolicySpec, by: By, texts: &BTreeMap<Length, f64>) -> Result<f64> {
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for (&(prompt, output), n) in texts {
+        let timeline = replay::by_length(spec, prompt, output)?;
+        let (tokens, weight) = if by == By::Retained {
+            let retained = timeline.tokens_mean()[..3].iter().sum();
+            (retained, n * f64::from(output))
+        } else {
+            (peak(&timeline), *n)
+        };
+        sum += tokens * weight;
+        weights += weight;
+    }
+    Ok(if weights > 0.0 { sum / weights } else { 0.0 })
+}
+
+/// Most tokens in T0 at any step.
+fn peak(timeline: &Timeline) -> f64 {
+    let last = |(index, i): (usize, &Interval)| {
         i.tokens[0] + f64::from(timeline.steps_of(index).saturating_sub(1))
     };
     let run = timeline.intervals.iter().enumerate();
     let run = run.filter(|(_, i)| i.first_step < timeline.steps);
-    Ok(run.map(last).fold(0.0, f64::max))
+    run.map(last).fold(0.0, f64::max)
 }

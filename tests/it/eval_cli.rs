@@ -270,6 +270,65 @@ fn the_grid_says_where_hbm_makes_no_difference() {
     );
 }
 
+/// A share and a number of tokens are equal at one length only: budgets hold over the lengths of all problems.
+#[test]
+fn policies_are_brought_to_equal_tokens_over_unequal_lengths() {
+    let world = World::new();
+    world.file(
+        "p.jsonl",
+        "{\"prompt\": \"the\", \"text\": \"0123456012\"}\n\
+         {\"prompt\": \"the.end.the.end.the.end\", \"text\": \"01234560123456012345601012345601234560\"}\n",
+    );
+    let asked = [
+        "--equal",
+        "retained",
+        "--teacher-forced",
+        "--policy",
+        EVICTS,
+        "--policy",
+        "tova",
+        "--policy",
+        "streaming-llm:sinks=1",
+    ];
+    let e = world.answer(&asked);
+    let lengths: Vec<u32> = e.problems.iter().map(|p| p.prompt_tokens).collect();
+    assert!(lengths[0] < lengths[1], "{lengths:?}");
+    let target = e.question.equal.as_ref().unwrap().target_tokens;
+    for p in &e.policies[1..] {
+        let off = p.retained_tokens_mean / target - 1.0;
+        assert!(off.abs() < 0.05, "{}: {off}", p.policy);
+    }
+}
+
+/// A policy that holds more diverges less: no ranking where tokens differ, and none of one that never acted.
+#[test]
+fn unequal_and_idle_policies_are_not_ranked() {
+    let world = World::new();
+    world.file(
+        "p.jsonl",
+        "{\"prompt\": \"the.end\", \"text\": \"01234560123456012345601\"}\n",
+    );
+    let page = |policies: [&str; 2]| {
+        let [a, b] = policies;
+        let asked = ["--teacher-forced", "--policy", a, "--policy", b];
+        let (code, text, err) = world.eval("p.jsonl", &asked);
+        assert_eq!(code, Some(0), "{err}");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let unequal = page([EVICTS, "tova:budget=3"]);
+    assert!(unequal.contains("Not ranked"), "{unequal}");
+    // Its first decision comes after the last step.
+    let idle = page([
+        "four-tier:evict=0.5,semantics=cumulative,interval=20,window=2",
+        "tova:budget=3",
+    ]);
+    assert!(
+        !idle.contains("stays nearest") && !idle.contains("Not ranked"),
+        "{idle}"
+    );
+    assert!(idle.contains("too short for it to act"), "{idle}");
+}
+
 #[test]
 fn policies_are_brought_to_equal_tokens() {
     let world = World::new();
@@ -291,7 +350,8 @@ fn policies_are_brought_to_equal_tokens() {
     ];
     let e = world.answer(&asked);
     let equal = e.question.equal.unwrap();
-    assert_eq!((equal.by.as_str(), equal.output_tokens), ("retained", 20));
+    assert_eq!(equal.by, "retained");
+    assert!((equal.output_tokens - 20.0).abs() < 1e-12);
     assert!(e.notes.iter().any(|n| n.contains("equal retained")));
     assert_eq!(e.policies[1].policy, EVICTS, "the reference stays as it is");
     assert_eq!(e.policies[0].predicted_tokens, 20);
@@ -349,7 +409,7 @@ fn what_cannot_be_used_is_named() {
         (
             "empty.jsonl",
             vec!["--policy", "h2o"],
-            2,
+            3,
             "holds no problem",
         ),
         ("bad.jsonl", vec!["--policy", "h2o"], 3, "line 2: not JSON"),

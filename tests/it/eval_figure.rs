@@ -32,6 +32,7 @@ fn evaluation(policies: Vec<PolicyResult>) -> Evaluation {
             problems: "here/gsm8k.jsonl".into(),
             raw: false,
             teacher_forced: false,
+            problems_without_given_text: None,
             max_new_tokens: 512,
             temperature: 0.0,
             top_p: 1.0,

@@ -176,7 +176,7 @@ fn what_is_wrong_is_named_by_line_and_key() {
     for text in ["", "\n \n"] {
         let e = of(text).unwrap_err();
         assert!(e.message.contains("holds no problem"), "{e}");
-        assert_eq!(e.exit_code(), 2);
+        assert_eq!(e.exit_code(), 3);
     }
     assert_eq!(read(Path::new("not/there"), 1).unwrap_err().exit_code(), 2);
     assert_eq!(of("\"a\"\n\"b\"").unwrap().len(), 2);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::EvalArgs;
+use super::asked::Posed;
 use crate::cli::out::Out;
 use crate::cli::progress;
 use crate::error::Result;
@@ -28,36 +29,23 @@ impl Job<'_> {
     pub(super) fn tasks(
         &self,
         problems: &[Problem],
-        tokens: Vec<Vec<u32>>,
+        posed: Vec<Posed>,
         finished: &[Cell],
-        context: usize,
     ) -> Vec<Task> {
         let done: BTreeSet<(usize, usize)> =
             finished.iter().map(|c| (c.problem, c.policy)).collect();
-        let one = |(at, (problem, prompt)): (usize, (&Problem, Vec<u32>))| {
-            let room = u32::try_from(context - prompt.len()).unwrap_or(u32::MAX);
-            let most = self.args.max_new.min(room);
-            let given = problem
-                .reference
-                .as_deref()
-                .filter(|_| self.args.teacher_forced);
-            let given = given.and_then(|t| self.text.encode(t).ok()).map(|mut ids| {
-                ids.truncate(most as usize);
-                ids
-            });
-            Task {
-                problem: at,
-                line: problem.line,
-                number: at as u64,
-                prompt,
-                given,
-                most,
-                todo: (0..self.policies.len())
-                    .filter(|p| !done.contains(&(at, *p)))
-                    .collect(),
-            }
+        let one = |(at, (problem, posed)): (usize, (&Problem, Posed))| Task {
+            problem: at,
+            line: problem.line,
+            number: at as u64,
+            prompt: posed.prompt,
+            given: posed.given,
+            most: posed.most,
+            todo: (0..self.policies.len())
+                .filter(|p| !done.contains(&(at, *p)))
+                .collect(),
         };
-        let all = problems.iter().zip(tokens).enumerate().map(one);
+        let all = problems.iter().zip(posed).enumerate().map(one);
         all.filter(|t| !t.todo.is_empty()).collect()
     }
 

@@ -84,6 +84,13 @@ pub(in crate::plan) fn notes(case: &Case, memory: &Memory) -> Vec<String> {
             crate::units::text::show_bytes(Bytes(memory.ddr_capacity_bytes))
         ));
     }
+    for t in case.traces.iter().filter(|t| t.is_partial()) {
+        out.push(format!(
+            "trace {} is unfinished, its recorder was stopped: the {} rows before the cut are all that is known",
+            t.name(),
+            crate::trace::Rows::rows(t.as_ref())
+        ));
+    }
     if case.traces.len() > 1 {
         out.push(format!(
             "mass, moves and quality are means over {} traces; intervals are 90 %, by bootstrap over traces",

@@ -189,6 +189,10 @@ fn draw_panel(scene: &mut Scene, face: &Face, f: &Figure, panel: &Panel, y: &Upw
         width: 1.0,
         dash: Some((4.0, 4.0)),
     });
+    let above = (full, edge.top - 5.0);
+    if !panel.lines.is_empty() {
+        scene.write("full cache", above, Side::Middle, 10.0, QUIET);
+    }
     let mut taken = Obstacles::default();
     taken
         .paths
@@ -230,7 +234,7 @@ fn name(
     (taken, edge): (&mut Obstacles, Rect),
 ) {
     let bounds = Rect {
-        bottom: edge.bottom + 2.0,
+        bottom: edge.bottom - 3.0,
         ..edge.grown(6.0)
     };
     let beside = f.families.len() <= BESIDE;
