@@ -35,7 +35,7 @@ impl Outlook<'_> {
             let Some(token) = self.dealer.next() else {
                 return;
             };
-            let tiers = [0.0; 3];
+            let (tiers, twin) = ([0.0; 3], self.twin(self.members.len()));
             self.members.push(Member {
                 position,
                 young: token.young,
@@ -44,7 +44,7 @@ impl Outlook<'_> {
                 now: 0.0,
                 noise: 1.0,
                 tiers,
-                entered: false,
+                twin,
                 soft: None,
             });
         }
@@ -102,12 +102,12 @@ impl Outlook<'_> {
     }
 
     /// Share of heavy hitters that still are some after some steps.
-    fn lasting(&self, steps: u32) -> f64 {
+    pub(super) fn lasting(&self, steps: u32) -> f64 {
         (1.0 - self.law.heavy_loss).powf(f64::from(steps) / 64.0)
     }
 
     /// Expected weight of heavy hitters born after the recorded ones.
-    fn new_heavy(&self) -> f64 {
+    pub(super) fn new_heavy(&self) -> f64 {
         let law = self.law;
         let ripe = self.time.saturating_sub(law.rows).saturating_sub(WINDOW);
         let mean = crate::stats::mean(law.heavy_weights.iter().copied());

@@ -49,19 +49,11 @@ impl Outlook<'_> {
                 * (1.0 - room / hitters.max(1e-9)).clamp(0.0, 1.0)
                 * f64::from(u8::from(tokens[0] > 0.0));
             self.stuck(&mut out);
-            let passing = if self.order.append_only {
-                self.heavy_down
-            } else {
-                self.entered
-            } * self.scale;
-            let shares = if self.order.append_only {
-                [1.0, 0.0]
-            } else {
-                [self.entrants[0], self.entrants[1]]
-            };
-            out[0] += passing * shares[0];
-            out[1] += passing * shares[1];
-            out[2] += self.heavy_lost * self.scale;
+            // No more of them are gone than have come to show.
+            let shown = |weight: f64| weight.min(self.new_heavy()) * self.scale;
+            out[0] += shown(self.heavies.down) + self.heavies.passing[0] * self.scale;
+            out[1] += self.heavies.passing[1] * self.scale;
+            out[2] += shown(self.heavies.lost);
         }
         let sum: f64 = out.iter().sum();
         if sum > 1.0 { out.map(|m| m / sum) } else { out }

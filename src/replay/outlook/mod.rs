@@ -15,11 +15,13 @@
 mod draw;
 mod mass;
 mod place;
+mod twin;
 
 use crate::score::Rule;
 use crate::timeline::Tier;
 use crate::trace::synth::{Dealer, Law};
 use draw::{TABLE, left, scatter, summed};
+use twin::{Cuts, Heavies};
 
 /// Live tokens followed at most, through every decision.
 const SAMPLE: u32 = 512;
@@ -55,8 +57,8 @@ struct Member {
     noise: f64,
     /// Share of it in T1, T2, T3.
     tiers: [f64; 3],
-    /// Whether it has been a candidate.
-    entered: bool,
+    /// Weight of the heavy hitter that it might turn out to be; 0 once that is settled (see `twin`).
+    twin: f64,
     /// Share in T0 when boundaries are soft; none before its first decision.
     soft: Option<f64>,
 }
@@ -91,13 +93,10 @@ pub(super) struct Outlook<'a> {
     each: [f64; 3],
     /// Score between T0 and the rest, for promotions.
     boundary: Option<f64>,
-    /// Weight of heavy hitters that were destroyed young, before the scaling.
-    heavy_lost: f64,
-    /// The same for those in T1.
-    heavy_down: f64,
-    /// Shares of T1, T2, T3 among those who left the window last.
-    entrants: [f64; 3],
-    entered: f64,
+    /// Scores that the present decision cut at.
+    cuts: Cuts,
+    /// Heavy hitters to come that are not in T0.
+    heavies: Heavies,
 }
 
 /// What the recorded end hands over.
@@ -118,8 +117,11 @@ impl<'a> Outlook<'a> {
         recorded: &Recorded<'_>,
     ) -> Self {
         let length = law.prompt() + steps;
-        // Where most are destroyed, what counts is how many live ones are followed.
-        let every = if order.path {
+        // Where most are destroyed, what counts is how many live ones are followed; where T1 only grows, how many in T0,
+        // of which a coarse sample loses some of the best at every decision to rounding.
+        let every = if order.append_only {
+            length.div_ceil(MOST)
+        } else if order.path {
             live.div_ceil(SAMPLE).max(length.div_ceil(MOST))
         } else {
             length.div_ceil(LARGE)
@@ -144,10 +146,8 @@ impl<'a> Outlook<'a> {
             heavy_mass: 0.0,
             each: [0.0; 3],
             boundary: None,
-            heavy_lost: 0.0,
-            heavy_down: 0.0,
-            entrants: [0.0; 3],
-            entered: 0.0,
+            cuts: Cuts::NONE,
+            heavies: Heavies::default(),
         };
         for (born, token) in (0u32..).zip(&law.tokens) {
             if token.heavy > 0.0 {
@@ -187,7 +187,7 @@ impl<'a> Outlook<'a> {
                 now: 0.0,
                 noise: 1.0,
                 tiers: [Tier::T1, Tier::T2, Tier::T3].map(|t| f64::from(u8::from(t == tier))),
-                entered: false,
+                twin: 0.0,
                 soft: None,
             });
         }
@@ -228,6 +228,9 @@ impl<'a> Outlook<'a> {
         self.draw(rows);
         self.score(rows);
         self.weigh();
+        let left = self.lasting(rows);
+        self.heavies.lost *= left;
+        self.heavies.down *= left;
         self.time = to;
         self.strides += 1;
     }

@@ -3,6 +3,7 @@
 //! The lowest go first: into T3 for good, then T2, then T1. Boundaries fall within a member, which then lies on both sides
 //! in part. Keys are packed with their member into one integer, which selects and sorts faster than any comparison.
 
+use super::twin::Cuts;
 use super::{Member, Outlook};
 use crate::score::Rule;
 
@@ -31,6 +32,7 @@ impl Outlook<'_> {
         tokens: [f64; 3],
     ) -> f64 {
         let want = tokens.map(|n| n / self.weight);
+        self.cuts = Cuts::NONE;
         if want[2] > 0.0 {
             self.rank(&is_candidate, |m| m.tiers[2] < 1.0);
             self.destroy(want[2]);
@@ -42,33 +44,8 @@ impl Outlook<'_> {
             self.rank(&is_candidate, |m| m.tiers[2] < 1.0);
             self.spill(want)
         };
-        self.enter(&is_candidate);
+        self.follow_twins(&is_candidate);
         promoted
-    }
-
-    /// A heavy hitter leaves the window with as low a score as any other token, and may be destroyed or sent down then.
-    fn enter(&mut self, is_candidate: &impl Fn(u32) -> bool) {
-        let (mut n, mut tiers) = (0.0, [0.0; 3]);
-        for m in self.members.iter_mut().rev() {
-            if !is_candidate(m.position) {
-                continue;
-            }
-            if m.entered || m.position < self.law.prompt() + self.law.rows {
-                break;
-            }
-            m.entered = true;
-            n += 1.0;
-            for (sum, share) in tiers.iter_mut().zip(m.tiers) {
-                *sum += share;
-            }
-        }
-        if n > 0.0 {
-            self.entrants = tiers.map(|t| t / n);
-            let mean = crate::stats::mean(self.law.heavy_weights.iter().copied());
-            self.entered = n * self.weight * self.law.heavy_share * mean;
-            self.heavy_lost += self.entered * self.entrants[2];
-            self.heavy_down += self.entered * self.entrants[0];
-        }
     }
 
     /// Keys of live candidates, in no order.
@@ -96,7 +73,7 @@ impl Outlook<'_> {
             self.keys.retain(|k| members[index(*k)].tiers[0] <= 0.0);
         }
         lowest_first(&mut self.keys, missing + 1.0, true);
-        for key in &self.keys {
+        for (i, key) in self.keys.iter().enumerate() {
             let m = &mut self.members[index(*key)];
             let room = 1.0 - m.tiers[2];
             let part = missing.min(room);
@@ -106,6 +83,7 @@ impl Outlook<'_> {
             m.tiers[1] *= stays;
             m.tiers[2] += part;
             missing -= part;
+            self.cuts.destroyed = least_kept(&self.keys, i, part < room / 2.0);
             if missing <= 1e-9 {
                 return;
             }
@@ -129,10 +107,21 @@ impl Outlook<'_> {
             (t2, t1) = (t2 - low, t1 - high);
             m.tiers[0] = high;
             m.tiers[1] = low;
+            if low > 0.0 {
+                self.cuts.t2 = value(*key);
+            }
             if seen < host && seen + live >= host {
                 boundary = value(*key);
             }
             seen += live;
+        }
+        if host > 0.0 {
+            let rest = self
+                .keys
+                .iter()
+                .map(|k| value(*k))
+                .filter(|k| *k > boundary);
+            self.cuts.t1 = rest.fold(f64::INFINITY, f64::min);
         }
         self.promoted(boundary)
     }
@@ -172,16 +161,25 @@ impl Outlook<'_> {
         let there: f64 = self.members.iter().map(|m| m.tiers[0]).sum();
         let mut missing = want[0] - there;
         lowest_first(&mut self.keys, missing.max(0.0) + 1.0, true);
-        for key in &self.keys {
+        for (i, key) in self.keys.iter().enumerate() {
             if missing <= 1e-9 {
                 return;
             }
             let m = &mut self.members[index(*key)];
-            let part = missing.min(1.0 - m.tiers[0] - m.tiers[2]);
+            let room = 1.0 - m.tiers[0] - m.tiers[2];
+            let part = missing.min(room);
             m.tiers[0] += part;
             missing -= part;
+            self.cuts.t1 = least_kept(&self.keys, i, part < room / 2.0);
         }
     }
+}
+
+/// The lowest score that was left where it was when the key at `last` was the last to go, by less than half or more; keys ascend up
+/// to the one behind it.
+fn least_kept(keys: &[u64], last: usize, hardly: bool) -> f64 {
+    let at = if hardly { last } else { last + 1 };
+    keys.get(at).map_or(f64::INFINITY, |k| value(*k))
 }
 
 /// A key of at least 0 and an index as one integer that orders by both.
