@@ -77,7 +77,7 @@ const KINDS: &[Kind] = &[
         varies: &["policy"],
         stands: &[
             ("model", "llama-3.1-8b"),
-            ("trace", "smol_0_t6_s1"),
+            ("trace", "smol_1_t9_s5"),
             ("prompt", "128"),
             ("output", "1000"),
         ],

@@ -24,7 +24,7 @@ use super::progress;
     kvplan simulate --hardware h100-sxm --gpus 2 --kv fp8 --format json -o result.json\n  \
     kvplan simulate desktop --batch 2 --print-config\n  \
     kvplan simulate --hardware h100-sxm --perfetto steps.json --perfetto-steps 60..70\n  \
-    kvplan simulate --trace smol_0_t6_s1 --policy four-tier:hbm=0.3 --export-decisions kept.npz"
+    kvplan simulate --trace smol_1_t9_s5 --policy four-tier:hbm=0.3 --export-decisions kept.npz"
 )]
 pub struct SimulateArgs {
     #[command(flatten)]

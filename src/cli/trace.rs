@@ -1,6 +1,6 @@
 //! `kvplan trace`: import, look into, check, export, draw and continue recorded attention.
 //!
-//! A FILE is a path, or the name of a trace in the binary (`kvplan trace info smol_0_t6_s1`). Exit codes: 0 fine;
+//! A FILE is a path, or the name of a trace in the binary (`kvplan trace info smol_1_t9_s5`). Exit codes: 0 fine;
 //! 1 `verify` found a sound but unfinished file; 2 a path that cannot be read or written; 3 damaged or impossible data.
 
 use super::interrupt;

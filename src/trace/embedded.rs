@@ -7,8 +7,8 @@ use std::path::Path;
 /// Name and bytes of each trace in the binary; the first is the default.
 pub fn embedded() -> &'static [(&'static str, &'static [u8])] {
     &[(
-        "smol_0_t6_s1",
-        include_bytes!("../../traces/smol_0_t6_s1.kvt"),
+        "smol_1_t9_s5",
+        include_bytes!("../../traces/smol_1_t9_s5.kvt"),
     )]
 }
 

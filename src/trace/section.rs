@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_size_of_the_published_recording() {
-        // smol_0: prompt 128, 1000 rows: sum of 129..=1128 is 1000 * (129 + 1128) / 2 = 628,500 weights of 2 bytes.
+        // smol_1: prompt 128, 1000 rows: sum of 129..=1128 is 1000 * (129 + 1128) / 2 = 628,500 weights of 2 bytes.
         assert_eq!(Section::rows().bytes_before(128, 1000), 1_257_000);
     }
 }

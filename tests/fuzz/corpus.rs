@@ -413,7 +413,7 @@ pub(crate) fn policies() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn patterns() -> Vec<Vec<u8>> {
-    texts(&["*.kvt", "smol_?_t6_s[12].kvt", "smol_0_t6_s1.kvt"])
+    texts(&["*.kvt", "smol_?_t9_s[25].kvt", "smol_1_t9_s5.kvt"])
 }
 
 /// Words of tables of measurements.

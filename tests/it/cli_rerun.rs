@@ -32,9 +32,9 @@ fn the_same_bytes_again() {
         &[
             "simulate",
             "--trace",
-            "traces/smol_0_t6_s1.kvt",
+            "traces/smol_1_t9_s5.kvt",
             "--trace",
-            "traces/smol_1_t6_s2.kvt",
+            "traces/smol_2_t9_s5.kvt",
             "--prompt",
             "100",
             "--output",

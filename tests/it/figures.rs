@@ -153,7 +153,7 @@ fn parts_of_a_step_add_up_to_its_time() {
 
 #[test]
 fn policies_are_equal_where_the_figure_says_so() {
-    let e = equals(&settings("model llama-3.1-8b trace smol_0_t6_s1")).unwrap();
+    let e = equals(&settings("model llama-3.1-8b trace smol_1_t9_s5")).unwrap();
     assert_eq!(e.rows.len(), POLICIES.len());
     assert!(e.rows.iter().all(|r| r.refused.is_none()), "{:?}", e.rows);
     assert!(e.rows[0].solved.is_none() && e.rows[1..].iter().all(|r| r.solved.is_some()));

@@ -16,7 +16,7 @@ fn shipped_prompts_come_out_token_by_token_through_the_template() {
     let Some(text) = text() else {
         skip!("tokens of shipped prompts: the test model is not there");
     };
-    for name in ["smol_0_t6_s1", "smol_1_t6_s2", "smol_5_t6_s5"] {
+    for name in ["smol_1_t9_s5", "smol_2_t9_s5", "smol_3_t9_s5"] {
         let trace = trace::TraceReader::open(std::path::Path::new(&format!(
             "{}/traces/{name}.kvt",
             env!("CARGO_MANIFEST_DIR")

@@ -91,7 +91,7 @@ const MODES: &[&str] = &[
     "t1 staged:2MB",
     "t1 host-attention write-back at-demotion",
     "t1 host-attention",
-    "t1 host-attention trace smol_0_t6_s1 write-back at-demotion", // promotes: they are fetched
+    "t1 host-attention trace smol_1_t9_s5 write-back at-demotion", // promotes: they are fetched
     "t1 stream overlap serial",
     "t1 host-attention overlap serial write-back at-demotion",
 ];

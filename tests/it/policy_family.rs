@@ -469,7 +469,7 @@ fn stream_evict_by_hand() {
 #[test]
 fn a_recorded_trace_agrees_with_the_plain_rules() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
-    let reader = kvplan::trace::TraceReader::open(&folder.join("smol_5_t6_s5.kvt")).unwrap();
+    let reader = kvplan::trace::TraceReader::open(&folder.join("smol_3_t9_s5.kvt")).unwrap();
     let mut trace = Made {
         prompt: reader.prompt(),
         sums: reader.column_sums().map(<[f32]>::to_vec),

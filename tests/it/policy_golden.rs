@@ -46,7 +46,7 @@ fn golden(name: &str) -> String {
 
 #[test]
 fn every_policy_on_mean_rows() {
-    let reader = TraceReader::open(&root().join("traces/smol_0_t6_s1.kvt")).unwrap();
+    let reader = TraceReader::open(&root().join("traces/smol_1_t9_s5.kvt")).unwrap();
     let specs = [
         "stream-evict:budget=0.5",
         "stream-evict:budget=0.2,score=per-age",

@@ -22,6 +22,13 @@ fn words() -> Vec<TraceReader> {
         .collect()
 }
 
+/// The longer traces, whose first is in the binary.
+fn longer() -> Vec<TraceReader> {
+    (1..=3)
+        .map(|n| TraceReader::open(&folder().join(format!("smol_{n}_t9_s5.kvt"))).unwrap())
+        .collect()
+}
+
 fn layered() -> TraceReader {
     TraceReader::open(&folder().join("layers/0001.kvt")).unwrap()
 }
@@ -47,7 +54,7 @@ fn they_are_sound_and_small() {
 
 #[test]
 fn texts_do_not_loop() {
-    for trace in words() {
+    for trace in words().into_iter().chain(longer()) {
         let ids = ids(&trace);
         let runs: BTreeSet<&[u32]> = ids.windows(16).collect();
         let repeated = 1.0 - runs.len() as f64 / (ids.len() - 15) as f64;
@@ -100,6 +107,54 @@ fn they_are_what_recording_the_prompts_gives() {
     let again = TraceReader::open(&done[0].path).unwrap();
     assert_eq!(again.tokens().unwrap(), trace.tokens().unwrap());
     assert_eq!(rows(&again), rows(trace));
+}
+
+/// Their prompts through the template, and their rows by scoring the tokens they hold (403, 100 and 100 of them).
+#[test]
+fn the_longer_ones_are_what_scoring_their_texts_gives() {
+    let Some(path) = test_model() else {
+        skip!("shipped recordings scored again: the test model is not there");
+    };
+    let checkpoint = Checkpoint::open(&path).unwrap();
+    let text = Text::open(&checkpoint).unwrap();
+    let model = Model::load(&checkpoint).unwrap();
+    let header = facts(&checkpoint).unwrap();
+    let prompts = record::read(&folder().join("sets.jsonl"), false).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for (n, (prompt, trace)) in prompts.iter().zip(longer()).enumerate() {
+        let prompt = text.chat(&prompt.prompt).unwrap();
+        assert_eq!(trace.header().prompt_ids.as_ref(), Some(&prompt), "{n}");
+        let some = if n == 2 { 403 } else { 100 };
+        let task = Task {
+            number: n as u64,
+            path: dir.path().join(format!("{n}.kvt")),
+            prompt,
+            given: ids(&trace)[..some].to_vec(),
+            scored: true,
+        };
+        let settings = Settings {
+            max_new: 1000,
+            sampler: Sampler {
+                temperature: 0.9,
+                top_p: 0.95,
+                seed: 5,
+            },
+            layers: false,
+            keys: None,
+            together: 1,
+        };
+        let done = record::record(
+            &model,
+            &header,
+            &settings,
+            vec![task],
+            &|_| false,
+            &mut |_| {},
+        );
+        let again = TraceReader::open(&done.unwrap()[0].path).unwrap();
+        let again = rows(&again);
+        assert!(again == rows(&trace)[..again.len()], "{n}");
+    }
 }
 
 fn rows(trace: &TraceReader) -> Vec<u16> {

@@ -1,7 +1,7 @@
 //! Four-tier over recorded traces: counts exact, mass to 1e-6.
 //!
-//! The lines of `goldens/four_tier.csv` were computed by this program and agree with an independent computation of the
-//! same definition; they cover the traces that are shipped. Where the reference material lies beside the checkout, its
+//! The lines of `goldens/four_tier.csv` were computed by a plain script from the definition, not by this program; they cover
+//! the traces that are shipped. Where the reference material lies beside the checkout, its
 //! lines for all traces are checked as well.
 
 use std::fs;

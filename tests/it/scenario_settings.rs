@@ -266,14 +266,14 @@ fn a_chain_past_the_context_is_a_note_not_an_error() {
 
 #[test]
 fn a_trace_brings_its_lengths_and_half_in_hbm() {
-    let reader = kvplan::trace::find("smol_0_t6_s1").unwrap();
-    let s = resolve::scenario(&with(Verb::Simulate, &[("trace", "smol_0_t6_s1")])).unwrap();
+    let reader = kvplan::trace::find("smol_1_t9_s5").unwrap();
+    let s = resolve::scenario(&with(Verb::Simulate, &[("trace", "smol_1_t9_s5")])).unwrap();
     assert_eq!((s.prompt, s.output), (reader.prompt(), reader.rows()));
     assert!(s.policy.clone().contains("hbm=0.5"), "{}", s.policy);
     let s = resolve::scenario(&with(
         Verb::Simulate,
         &[
-            ("trace", "smol_0_t6_s1"),
+            ("trace", "smol_1_t9_s5"),
             ("output", "7"),
             ("policy", "full"),
         ],

@@ -52,7 +52,7 @@ fn laws_hold_and_are_asked_where_they_apply() {
     // Every layer slides: tokens have tiers, and nothing moves.
     let c = check("model mistral-7b-v0.1 batch 3 prompt 128 output 1000 policy four-tier:hbm=0.1");
     assert!(c.is_sound(), "{c:#?}");
-    let c = check("trace smol_0_t6_s1 model llama-3.1-8b policy oracle:hbm=0.5");
+    let c = check("trace smol_1_t9_s5 model llama-3.1-8b policy oracle:hbm=0.5");
     assert_eq!(stands(&c), "yyyy-yy--y", "{c:#?}");
 }
 

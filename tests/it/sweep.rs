@@ -95,7 +95,7 @@ fn cells_on_recordings_are_what_simulate_says() {
     let policies = "policy=four-tier:hbm=0.3,evict=0.05,semantics=per-interval,\
         h2o-mean:heavy=100,recent=50,streaming-llm:window=200,four-tier:score=ema:0.9,oracle:hbm=.2,full,h2o,\
         r-kv-importance";
-    let traces = "trace=traces/smol_0_t6_s1.kvt,traces/smol_1_t6_s2.kvt,none";
+    let traces = "trace=traces/smol_1_t9_s5.kvt,traces/smol_2_t9_s5.kvt,none";
     // Past the recorded rows, within them, and as many as there are.
     for shared in [
         &["--output", "1400", "--prompt", "60"][..],
@@ -380,9 +380,9 @@ fn what_cannot_be_asked_is_refused_before_anything_runs() {
         (
             &[
                 "--vary",
-                "trace=traces/smol_0_t6_s1.kvt",
+                "trace=traces/smol_1_t9_s5.kvt",
                 "-o",
-                "traces/smol_0_t6_s1.kvt",
+                "traces/smol_1_t9_s5.kvt",
             ],
             "recording",
         ),
@@ -502,7 +502,7 @@ fn a_sweep_is_explained_and_run_again() {
         ][..],
         &[
             "--trace",
-            "traces/smol_0_t6_s1.kvt",
+            "traces/smol_1_t9_s5.kvt",
             "--vary",
             "policy.hbm=0.2,0.5",
             "--t1",

@@ -291,7 +291,7 @@ fn oracles_are_refused_and_texts_say_the_way_out() {
 
 #[test]
 fn past_the_recorded_rows_it_goes_on_as_the_rows_would() {
-    let reader = kvplan::trace::find("traces/smol_0_t6_s1.kvt").unwrap();
+    let reader = kvplan::trace::find("traces/smol_1_t9_s5.kvt").unwrap();
     let (prompt, rows) = (reader.prompt(), reader.rows());
     let cut = 2 * rows / 3;
     let spec = policy::parse("four-tier:hbm=0.2").unwrap();

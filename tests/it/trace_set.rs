@@ -15,14 +15,14 @@ fn texts(texts: &[&str]) -> Vec<String> {
 /// The shipped traces by pattern, in the order of their paths; a plain path and a file with brackets stay as they are.
 #[test]
 fn patterns_expand_in_order() {
-    let shipped = expand(&texts(&["traces/smol_?_t6_s[0-9].kvt"])).unwrap();
-    let names = ["smol_0_t6_s1", "smol_1_t6_s2", "smol_5_t6_s5"];
+    let shipped = expand(&texts(&["traces/smol_?_t9_s[0-9].kvt"])).unwrap();
+    let names = ["smol_1_t9_s5", "smol_2_t9_s5", "smol_3_t9_s5"];
     assert_eq!(
         shipped,
         names.map(|n| PathBuf::from(format!("traces/{n}.kvt")))
     );
     assert_eq!(
-        expand(&texts(&["no/such/file", "smol_0_t6_s1"]))
+        expand(&texts(&["no/such/file", "smol_1_t9_s5"]))
             .unwrap()
             .len(),
         2
@@ -68,9 +68,9 @@ fn a_set_has_means_with_intervals() {
     let outcome = |traces: &[&str]| simulate(&resolve::scenario(&asked(traces)).unwrap()).unwrap();
     let set = outcome(&["traces/*.kvt"]);
     let names = [
-        "traces/smol_0_t6_s1.kvt",
-        "traces/smol_1_t6_s2.kvt",
-        "smol_0_t6_s1",
+        "traces/smol_1_t9_s5.kvt",
+        "traces/smol_2_t9_s5.kvt",
+        "smol_1_t9_s5",
     ];
     let alone: Vec<_> = names[..2].iter().map(|n| outcome(&[n])).collect();
     assert_eq!((set.trace.n, alone[0].trace.n), (Some(3), None));

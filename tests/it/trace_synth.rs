@@ -119,9 +119,9 @@ fn impossible_arguments_exit_2_and_leave_no_file() {
         "--revisit NaN",
         "--revisit 1e300",
         "--like no_such_trace --steps 2000",
-        "--like smol_0_t6_s1 --steps 1000",
-        "--like smol_0_t6_s1 --steps 0",
-        "--like smol_0_t6_s1 --steps 4294967295",
+        "--like smol_1_t9_s5 --steps 1000",
+        "--like smol_1_t9_s5 --steps 0",
+        "--like smol_1_t9_s5 --steps 4294967295",
     ] {
         assert_eq!(synth(words, &out).unwrap_err().exit_code(), 2, "{words}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{words}");
@@ -173,7 +173,7 @@ fn extreme_shapes_are_sound() {
 fn a_continuation_keeps_what_was_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let (once, twice) = (dir.path().join("once.kvt"), dir.path().join("twice.kvt"));
-    synth("--like smol_0_t6_s1 --steps 1100 --seed 9", &once).unwrap();
+    synth("--like smol_1_t9_s5 --steps 1100 --seed 9", &once).unwrap();
     synth(&format!("--like {} --steps 1130", once.display()), &twice).unwrap();
     let (recorded, first, second) = (
         default_trace().unwrap(),
