@@ -132,7 +132,7 @@ fn idle(answer: &Evaluation) -> Option<String> {
 fn budgets(answer: &Evaluation) -> Option<String> {
     let q = &answer.question;
     if let Some(e) = &q.equal {
-        let early = if q.teacher_forced {
+        let early = if q.problems_without_given_text == Some(0) {
             ""
         } else {
             "; texts that end earlier than --max-new need not be equal (RETAINED, HBM PEAK)"

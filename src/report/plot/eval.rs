@@ -234,6 +234,7 @@ fn name(
     (taken, edge): (&mut Obstacles, Rect),
 ) {
     let bounds = Rect {
+        left: edge.left + 2.0,
         bottom: edge.bottom - 3.0,
         ..edge.grown(6.0)
     };
