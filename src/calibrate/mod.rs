@@ -1,0 +1,2 @@
+//! calibrate
+pub mod host_attention;
