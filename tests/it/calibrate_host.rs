@@ -19,8 +19,8 @@ use crate::replay_support::half;
 fn halves(n: usize, seed: u32) -> (Vec<u8>, Vec<f64>) {
     let bits = |i: u32| {
         let hash = (i ^ seed).wrapping_mul(2_654_435_761) >> 9;
-        u16::try_from(hash & 0x83ff).unwrap()
-            | 0x3800 - u16::try_from(hash >> 16 & 3).unwrap() * 0x400
+        let exponent = 0x3800 - u16::try_from(hash >> 16 & 3).unwrap() * 0x400;
+        u16::try_from(hash & 0x83ff).unwrap() | exponent
     };
     let all: Vec<u16> = (0..u32::try_from(n).unwrap()).map(bits).collect();
     let bytes = all.iter().flat_map(|b| b.to_le_bytes()).collect();
@@ -73,7 +73,9 @@ fn run(d: &Dense, q: &[f32], kv: [&[u8]; 2], width: usize, at: usize) -> (Vec<u3
         .map(|x| x.to_bits())
         .collect();
     for (out, run) in out.chunks_mut(width).zip(&runs) {
-        out.iter_mut().for_each(|o| *o /= run.total());
+        for o in out {
+            *o /= run.total();
+        }
     }
     (bits, out)
 }

@@ -35,8 +35,9 @@ fn raws() -> impl Strategy<Value = Raw> {
     (prop::collection::vec(series, 0..8), head).prop_map(|(all, head)| {
         let mut raw = Raw::default();
         for (point, part, us) in all {
-            us.into_iter()
-                .for_each(|us| raw.push(point.clone(), part, us));
+            for us in us {
+                raw.push(point.clone(), part, us);
+            }
         }
         raw.head = head
             .into_iter()
