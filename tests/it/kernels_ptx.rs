@@ -29,7 +29,13 @@ fn entries(ptx: &str) -> Vec<(String, Vec<usize>)> {
         .map(|text| {
             let (name, rest) = text.split_once('(').unwrap();
             let (list, _) = rest.split_once(')').unwrap();
-            (name.to_string(), list.lines().filter(|l| l.trim_start().starts_with(".param")).map(size).collect())
+            (
+                name.to_string(),
+                list.lines()
+                    .filter(|l| l.trim_start().starts_with(".param"))
+                    .map(size)
+                    .collect(),
+            )
         })
         .collect()
 }
@@ -44,15 +50,28 @@ fn each_ptx_names_the_hash_of_its_source() {
         let want = native::hex(&sum.finalize());
         let text = ptx(&source);
         let first = text.lines().next().unwrap();
-        assert!(first.contains(&want), "{}: run kernels/kernels.py ({first})", source.display());
-        assert!(text.contains("\n.version 8.0\n.target sm_80\n"), "{}", source.display());
+        assert!(
+            first.contains(&want),
+            "{}: run kernels/kernels.py ({first})",
+            source.display()
+        );
+        assert!(
+            text.contains("\n.version 8.0\n.target sm_80\n"),
+            "{}",
+            source.display()
+        );
     }
 }
 
 #[test]
 fn no_ptx_is_without_a_source() {
     let sources = native::kernel_sources().len();
-    assert_eq!(fs::read_dir(native::root().join("kernels/ptx")).unwrap().count(), sources);
+    assert_eq!(
+        fs::read_dir(native::root().join("kernels/ptx"))
+            .unwrap()
+            .count(),
+        sources
+    );
 }
 
 #[test]

@@ -74,6 +74,8 @@ mod reproduce;
 mod scenario_settings;
 mod selfcheck;
 mod service;
+mod standin;
+mod standin_driver;
 mod sweep;
 mod sweep_choice;
 mod t1_modes;

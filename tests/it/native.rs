@@ -76,7 +76,9 @@ const FLAGS: &[&str] = &[
 
 /// Sources of the repository may not even draw a warning; what tests make out of them may.
 fn strictness(unit: &Path) -> &'static str {
-    let committed = ["kernels", "tests"].iter().any(|f| unit.starts_with(root().join(f)));
+    let committed = ["kernels", "tests"]
+        .iter()
+        .any(|f| unit.starts_with(root().join(f)));
     if committed { "-Werror" } else { "-w" }
 }
 
@@ -94,7 +96,8 @@ fn produce(to: &Path, arguments: &[&str]) {
     fs::rename(beside, to).unwrap();
 }
 
-fn unique() -> String {
+/// A suffix that nobody else in this process has.
+pub(crate) fn unique() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("-{}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -109,9 +112,18 @@ fn object(unit: &Path, optimise: &str) -> PathBuf {
     let key = hash(&[flags.as_bytes(), version, &headers(), &text]);
     let to = work().join(format!("{name}-{}.o", &key[..16]));
     if !to.exists() {
-        let include = ["kernels", "tests/standin"].map(|f| format!("-I{}", root().join(f).display()));
+        let include =
+            ["kernels", "tests/standin"].map(|f| format!("-I{}", root().join(f).display()));
         let mut arguments = FLAGS.to_vec();
-        arguments.extend([optimise, strictness(unit), &include[0], &include[1], "-x", "c++", "-c"]);
+        arguments.extend([
+            optimise,
+            strictness(unit),
+            &include[0],
+            &include[1],
+            "-x",
+            "c++",
+            "-c",
+        ]);
         arguments.push(unit.to_str().unwrap());
         produce(&to, &arguments);
     }

@@ -40,7 +40,12 @@ struct Row {
 impl List {
     fn draw(draw: &mut Draw, tokens: Vec<usize>, positions: &[Vec<i32>], row: [usize; 3]) -> Self {
         let [kv_heads, page_tokens, d] = row;
-        let stride = tokens.iter().map(|n| n.div_ceil(page_tokens)).max().unwrap() + 1;
+        let stride = tokens
+            .iter()
+            .map(|n| n.div_ceil(page_tokens))
+            .max()
+            .unwrap()
+            + 1;
         let table = draw.distinct(tokens.len() * stride, tokens.len() * stride + 2);
         let mut list = Self {
             arena: vec![0x7e00; (table.len() + 2) * 2 * kv_heads * page_tokens * d],
@@ -62,7 +67,13 @@ impl List {
     }
 
     /// Where row `part` (K of all heads, then V of all heads) of a slot begins.
-    fn row(&self, seq: usize, slot: usize, part: usize, [kv_heads, page_tokens, d]: [usize; 3]) -> usize {
+    fn row(
+        &self,
+        seq: usize,
+        slot: usize,
+        part: usize,
+        [kv_heads, page_tokens, d]: [usize; 3],
+    ) -> usize {
         let page = self.table[seq * self.stride + slot / page_tokens] as usize;
         ((page * 2 * kv_heads + part) * page_tokens + slot % page_tokens) * d
     }
@@ -78,14 +89,33 @@ impl Case {
         let (kv_heads, group) = (draw.within(1, 2), draw.one_of(&[1, 2, 4, 7, 8, 11]));
         let (page_tokens, splits) = (draw.one_of(&[16, 32, 64]), draw.within(1, 4));
         let row = [kv_heads, page_tokens, d];
-        let mut count = || (0..sequences).map(|_| draw.within(0, most)).collect::<Vec<_>>();
+        let mut count = || {
+            (0..sequences)
+                .map(|_| draw.within(0, most))
+                .collect::<Vec<_>>()
+        };
         let (res, pre) = (count(), count());
-        let all: Vec<Vec<i32>> = (0..sequences).map(|s| draw.distinct(res[s] + pre[s], 2 * most + 1)).collect();
+        let all: Vec<Vec<i32>> = (0..sequences)
+            .map(|s| draw.distinct(res[s] + pre[s], 2 * most + 1))
+            .collect();
         let after: Vec<Vec<i32>> = (0..sequences).map(|s| all[s][res[s]..].to_vec()).collect();
-        let lists = [List::draw(draw, res, &all, row), List::draw(draw, pre, &after, row)];
+        let lists = [
+            List::draw(draw, res, &all, row),
+            List::draw(draw, pre, &after, row),
+        ];
         let size = draw.one_of(&[0.5, 4.0, 40.0]);
         let q = draw.halves(sequences * kv_heads * group * d, size);
-        Self { d, kv_heads, group, page_tokens, lists, q, splits, parts: splits + draw.within(0, 1), size }
+        Self {
+            d,
+            kv_heads,
+            group,
+            page_tokens,
+            lists,
+            q,
+            splits,
+            parts: splits + draw.within(0, 1),
+            size,
+        }
     }
 
     fn sequences(&self) -> usize {
@@ -102,7 +132,12 @@ impl Case {
 
     /// Room for a row of logits: both lists in whole tiles.
     fn logit_stride(&self) -> usize {
-        let tiles = |s: usize| self.lists.iter().map(|l: &List| l.tokens[s].div_ceil(16)).sum::<usize>();
+        let tiles = |s: usize| {
+            self.lists
+                .iter()
+                .map(|l: &List| l.tokens[s].div_ceil(16))
+                .sum::<usize>()
+        };
         16 * (0..self.sequences()).map(tiles).max().unwrap() + 16
     }
 
@@ -116,7 +151,12 @@ impl Case {
         let row = [self.kv_heads, self.page_tokens, self.d];
         let of = |l: &List| -> Vec<Vec<f64>> {
             let at = |slot| l.row(seq, slot, part * self.kv_heads + kv_head, row);
-            let read = |slot| l.arena[at(slot)..][..self.d].iter().map(|b| value(*b)).collect();
+            let read = |slot| {
+                l.arena[at(slot)..][..self.d]
+                    .iter()
+                    .map(|b| value(*b))
+                    .collect()
+            };
             (0..l.tokens[seq]).map(read).collect()
         };
         self.lists.iter().flat_map(of).collect()
@@ -124,12 +164,28 @@ impl Case {
 
     fn plain(&self, seq: usize, head: usize) -> Row {
         let q = &self.q[(seq * self.heads() + head) * self.d..][..self.d];
-        let (keys, values) = (self.rows(seq, head / self.group, 0), self.rows(seq, head / self.group, 1));
+        let (keys, values) = (
+            self.rows(seq, head / self.group, 0),
+            self.rows(seq, head / self.group, 1),
+        );
         let dot = |k: &Vec<f64>| q.iter().zip(k).map(|(a, b)| value(*a) * b).sum::<f64>();
-        let logits: Vec<f64> = keys.iter().map(|k| dot(k) * f64::from(self.scale())).collect();
+        let logits: Vec<f64> = keys
+            .iter()
+            .map(|k| dot(k) * f64::from(self.scale()))
+            .collect();
         let lse = log_sum_exp(&logits);
-        let weighted = |i: usize| logits.iter().zip(&values).map(|(l, v)| (l - lse).exp() * v[i]).sum();
-        Row { out: (0..self.d).map(weighted).collect(), lse, logits }
+        let weighted = |i: usize| {
+            logits
+                .iter()
+                .zip(&values)
+                .map(|(l, v)| (l - lse).exp() * v[i])
+                .sum()
+        };
+        Row {
+            out: (0..self.d).map(weighted).collect(),
+            lse,
+            logits,
+        }
     }
 
     /// Binary32 sums of `d` products, relative to what is summed.
@@ -137,36 +193,109 @@ impl Case {
         2e-5 * (1.0 + self.size)
     }
 
-    fn launch(&self, shim: &Shim, order: u32, score: &Mem, score_stride: usize) -> Result<Got, String> {
+    fn launch(
+        &self,
+        shim: &Shim,
+        order: u32,
+        score: &Mem,
+        score_stride: usize,
+    ) -> Result<Got, String> {
         let (rows, sequences) = (self.sequences() * self.heads(), self.sequences());
-        let table = |l: &List| [Mem::of(&l.arena), Mem::of(&l.table), Mem::of(&l.counts()), Mem::of(&l.positions)];
+        let table = |l: &List| {
+            [
+                Mem::of(&l.arena),
+                Mem::of(&l.table),
+                Mem::of(&l.counts()),
+                Mem::of(&l.positions),
+            ]
+        };
         let (res, pre) = (table(&self.lists[0]), table(&self.lists[1]));
         let strides = [int(self.lists[0].stride), int(self.lists[1].stride)];
         let part_out = Mem::unset::<f32>(rows * self.parts * self.d);
         // A part that no split writes belongs to somebody else; here it says "nothing".
-        let own = |i: usize| if i % self.parts < self.splits { f32::NAN } else { f32::NEG_INFINITY };
+        let own = |i: usize| {
+            if i % self.parts < self.splits {
+                f32::NAN
+            } else {
+                f32::NEG_INFINITY
+            }
+        };
         let part_lse = Mem::of(&(0..rows * self.parts).map(own).collect::<Vec<_>>());
-        let (logits, stride) = (Mem::unset::<f32>(rows * self.logit_stride()), int(self.logit_stride()));
+        let (logits, stride) = (
+            Mem::unset::<f32>(rows * self.logit_stride()),
+            int(self.logit_stride()),
+        );
         let (q, parts, heads) = (Mem::of(&self.q), int(self.parts), int(self.heads()));
-        let grid = [self.splits, self.kv_heads * self.group.div_ceil(8), sequences];
+        let grid = [
+            self.splits,
+            self.kv_heads * self.group.div_ceil(8),
+            sequences,
+        ];
         shim.launch(
-            &format!("kv_attend_{}", self.d), shape(grid, 128), order,
-            args![&q, &res[0], &res[1], &res[2], strides[0], &pre[0], &pre[1], &pre[2], strides[1], int(self.group),
-                int(self.page_tokens), parts, self.scale(), &part_out, &part_lse, &logits, stride],
+            &format!("kv_attend_{}", self.d),
+            shape(grid, 128),
+            order,
+            args![
+                &q,
+                &res[0],
+                &res[1],
+                &res[2],
+                strides[0],
+                &pre[0],
+                &pre[1],
+                &pre[2],
+                strides[1],
+                int(self.group),
+                int(self.page_tokens),
+                parts,
+                self.scale(),
+                &part_out,
+                &part_lse,
+                &logits,
+                stride
+            ],
         )?;
         let (out, lse) = (Mem::unset::<f32>(rows * self.d), Mem::unset::<f32>(rows));
         let form = shape([self.heads(), sequences, 1], self.d);
-        shim.launch("kv_merge", form, order, args![&part_out, &part_lse, parts, &out, &lse])?;
-        let weight = 1.0 / self.heads() as f32;
-        let strides = self.lists.each_ref().map(|l| int(l.stride * self.page_tokens));
         shim.launch(
-            "kv_score", shape([2, sequences, 1], 64), order,
-            args![&logits, stride, &lse, heads, weight, &res[3], &res[2], strides[0], &pre[3], &pre[2], strides[1],
-                score, int(score_stride)],
+            "kv_merge",
+            form,
+            order,
+            args![&part_out, &part_lse, parts, &out, &lse],
+        )?;
+        let weight = 1.0 / self.heads() as f32;
+        let strides = self
+            .lists
+            .each_ref()
+            .map(|l| int(l.stride * self.page_tokens));
+        shim.launch(
+            "kv_score",
+            shape([2, sequences, 1], 64),
+            order,
+            args![
+                &logits,
+                stride,
+                &lse,
+                heads,
+                weight,
+                &res[3],
+                &res[2],
+                strides[0],
+                &pre[3],
+                &pre[2],
+                strides[1],
+                score,
+                int(score_stride)
+            ],
         )?;
         part_out.read::<f32>()?;
         part_lse.read::<f32>()?;
-        Ok(Got { out: out.read()?, lse: lse.read()?, logits: logits.read()?, score: score.read()? })
+        Ok(Got {
+            out: out.read()?,
+            lse: lse.read()?,
+            logits: logits.read()?,
+            score: score.read()?,
+        })
     }
 }
 
@@ -200,7 +329,9 @@ pub(super) fn nothing(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), St
 
 fn compare(case: &Case, shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), String> {
     let stride = 200;
-    let before: Vec<f32> = (0..case.sequences() * stride).map(|_| draw.unit().abs() as f32).collect();
+    let before: Vec<f32> = (0..case.sequences() * stride)
+        .map(|_| draw.unit().abs() as f32)
+        .collect();
     let mut score: Vec<f64> = before.iter().map(|s| f64::from(*s)).collect();
     let got = case.launch(shim, order, &Mem::of(&before), stride)?;
     for seq in 0..case.sequences() {
@@ -216,7 +347,12 @@ fn compare(case: &Case, shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), 
 fn compare_row(case: &Case, got: &Got, seq: usize, head: usize, row: &Row) -> Result<(), String> {
     let (at, slack) = (seq * case.heads() + head, case.logit_slack());
     let name = |what| format!("{what} of sequence {seq}, head {head}");
-    near(&name("output"), &got.out[at * case.d..][..case.d], &row.out, 5e-4 + 2.0 * slack)?;
+    near(
+        &name("output"),
+        &got.out[at * case.d..][..case.d],
+        &row.out,
+        5e-4 + 2.0 * slack,
+    )?;
     near(&name("log-sum-exp"), &got.lse[at..=at], &[row.lse], slack)?;
     let mine = &got.logits[at * case.logit_stride()..][..case.logit_stride()];
     let stored: Vec<f32> = (0..2)
@@ -239,13 +375,29 @@ fn add_mass(case: &Case, score: &mut [f64], seq: usize, row: &Row) {
 
 /// Any partial results, some that say nothing and hold NaN.
 pub(super) fn merge(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), String> {
-    let (d, heads, sequences) = (draw.one_of(&[64, 128]), draw.within(1, 3), draw.within(1, 2));
+    let (d, heads, sequences) = (
+        draw.one_of(&[64, 128]),
+        draw.within(1, 3),
+        draw.within(1, 2),
+    );
     let (parts, rows) = (draw.within(1, 9), heads * sequences);
     let silent = |draw: &mut Draw| draw.within(0, 2) == 0;
     let lse: Vec<f32> = (0..rows * parts)
-        .map(|_| if silent(draw) { f32::NEG_INFINITY } else { (draw.unit() * 8.0) as f32 })
+        .map(|_| {
+            if silent(draw) {
+                f32::NEG_INFINITY
+            } else {
+                (draw.unit() * 8.0) as f32
+            }
+        })
         .collect();
-    let number = |i: usize, draw: &mut Draw| if lse[i / d].is_finite() { draw.unit() as f32 } else { f32::NAN };
+    let number = |i: usize, draw: &mut Draw| {
+        if lse[i / d].is_finite() {
+            draw.unit() as f32
+        } else {
+            f32::NAN
+        }
+    };
     let part: Vec<f32> = (0..rows * parts * d).map(|i| number(i, draw)).collect();
     let (part_mem, lse_mem) = (Mem::of(&part), Mem::of(&lse));
     let (out, joint) = (Mem::unset::<f32>(rows * d), Mem::unset::<f32>(rows));
@@ -253,12 +405,20 @@ pub(super) fn merge(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), Stri
     shim.launch("kv_merge", shape([heads, sequences, 1], d), order, list)?;
     let (out, joint): (Vec<f32>, Vec<f32>) = (out.read()?, joint.read()?);
     for row in 0..rows {
-        let mine: Vec<f64> = lse[row * parts..][..parts].iter().map(|l| f64::from(*l)).collect();
+        let mine: Vec<f64> = lse[row * parts..][..parts]
+            .iter()
+            .map(|l| f64::from(*l))
+            .collect();
         let whole = log_sum_exp(&mine);
         let loud = || (0..parts).filter(|p| mine[*p].is_finite());
         let at = |p: usize, i: usize| f64::from(part[(row * parts + p) * d + i]);
         let mean = |i| loud().map(|p| (mine[p] - whole).exp() * at(p, i)).sum();
-        near("merged", &out[row * d..][..d], &(0..d).map(mean).collect::<Vec<_>>(), 1e-5)?;
+        near(
+            "merged",
+            &out[row * d..][..d],
+            &(0..d).map(mean).collect::<Vec<_>>(),
+            1e-5,
+        )?;
         near("log-sum-exp", &joint[row..=row], &[whole], 1e-5)?;
     }
     Ok(())
@@ -268,25 +428,68 @@ pub(super) fn merge(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), Stri
 pub(super) fn score(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), String> {
     let (heads, sequences, room) = (draw.within(1, 5), draw.within(1, 3), 70);
     let stride = 2 * room + 20;
-    let mut count = || (0..sequences).map(|_| draw.within(0, room)).collect::<Vec<_>>();
+    let mut count = || {
+        (0..sequences)
+            .map(|_| draw.within(0, room))
+            .collect::<Vec<_>>()
+    };
     let (res, pre) = (count(), count());
-    let logits: Vec<f32> = (0..sequences * heads * stride).map(|_| (draw.unit() * 5.0) as f32).collect();
-    let lse: Vec<f32> = (0..sequences * heads).map(|_| (5.0 + draw.unit()) as f32).collect();
-    let positions: Vec<Vec<i32>> = (0..sequences).map(|_| draw.distinct(2 * room, 2 * room)).collect();
-    let half_of = |from: usize| positions.iter().flat_map(|p| p[from..from + room].to_vec()).collect::<Vec<i32>>();
+    let logits: Vec<f32> = (0..sequences * heads * stride)
+        .map(|_| (draw.unit() * 5.0) as f32)
+        .collect();
+    let lse: Vec<f32> = (0..sequences * heads)
+        .map(|_| (5.0 + draw.unit()) as f32)
+        .collect();
+    let positions: Vec<Vec<i32>> = (0..sequences)
+        .map(|_| draw.distinct(2 * room, 2 * room))
+        .collect();
+    let half_of = |from: usize| {
+        positions
+            .iter()
+            .flat_map(|p| p[from..from + room].to_vec())
+            .collect::<Vec<i32>>()
+    };
     let ints = |n: &[usize]| Mem::of(&n.iter().map(|n| int(*n)).collect::<Vec<_>>());
     let (res_at, pre_at) = (Mem::of(&half_of(0)), Mem::of(&half_of(room)));
-    let (res_n, pre_n, score) = (ints(&res), ints(&pre), Mem::of(&vec![0.5f32; sequences * 2 * room]));
+    let (res_n, pre_n, score) = (
+        ints(&res),
+        ints(&pre),
+        Mem::of(&vec![0.5f32; sequences * 2 * room]),
+    );
     let (l, z, weight) = (Mem::of(&logits), Mem::of(&lse), 0.25f32);
-    let list = args![&l, int(stride), &z, int(heads), weight, &res_at, &res_n, int(room), &pre_at, &pre_n, int(room),
-        &score, int(2 * room)];
-    shim.launch("kv_score", shape([draw.within(1, 3), sequences, 1], draw.one_of(&[32, 100])), order, list)?;
+    let list = args![
+        &l,
+        int(stride),
+        &z,
+        int(heads),
+        weight,
+        &res_at,
+        &res_n,
+        int(room),
+        &pre_at,
+        &pre_n,
+        int(room),
+        &score,
+        int(2 * room)
+    ];
+    shim.launch(
+        "kv_score",
+        shape([draw.within(1, 3), sequences, 1], draw.one_of(&[32, 100])),
+        order,
+        list,
+    )?;
     let mut want = vec![0.5; sequences * 2 * room];
     for seq in 0..sequences {
         let padded = res[seq].div_ceil(16) * 16;
-        let slots = (0..res[seq]).map(|i| (i, i)).chain((0..pre[seq]).map(|i| (padded + i, room + i)));
+        let slots = (0..res[seq])
+            .map(|i| (i, i))
+            .chain((0..pre[seq]).map(|i| (padded + i, room + i)));
         for (at, place) in slots {
-            let weight = |h| (f64::from(logits[(seq * heads + h) * stride + at]) - f64::from(lse[seq * heads + h])).exp();
+            let weight = |h| {
+                (f64::from(logits[(seq * heads + h) * stride + at])
+                    - f64::from(lse[seq * heads + h]))
+                .exp()
+            };
             let mass: f64 = (0..heads).map(weight).sum();
             want[seq * 2 * room + positions[seq][place] as usize] += 0.25 * mass;
         }
@@ -303,11 +506,19 @@ fn whole_numbers_attend_exactly() {
     // One token: its weight is 1 whatever its key, so the output is its V to the bit.
     let mut case = Case::draw(&mut Draw(3), 1);
     let row = [case.kv_heads, case.page_tokens, case.d];
-    case.lists = [List::draw(&mut Draw(1), vec![1], &[vec![4]], row), List::draw(&mut Draw(2), vec![0], &[vec![]], row)];
+    case.lists = [
+        List::draw(&mut Draw(1), vec![1], &[vec![4]], row),
+        List::draw(&mut Draw(2), vec![0], &[vec![]], row),
+    ];
     case.q = vec![half(1.0); case.heads() * case.d];
     let got = case.launch(shim, 0, &Mem::of(&[0f32; 200]), 200).unwrap();
     for head in 0..case.heads() {
         let v = &case.rows(0, head / case.group, 1)[0];
-        assert!(got.out[head * case.d..][..case.d].iter().zip(v).all(|(o, v)| f64::from(*o).to_bits() == v.to_bits()));
+        assert!(
+            got.out[head * case.d..][..case.d]
+                .iter()
+                .zip(v)
+                .all(|(o, v)| f64::from(*o).to_bits() == v.to_bits())
+        );
     }
 }

@@ -21,14 +21,25 @@ fn code_is_nearest(x: f64, step: f64, code: i8) -> bool {
 }
 
 /// Compares scales with `most / 127`, codes with the numbers, and the numbers that come back.
-fn compare(x: &[u16], of: &[usize], most: &[f64], codes: &[i8], scales: &[f32], back: &[u16]) -> Result<(), String> {
+fn compare(
+    x: &[u16],
+    of: &[usize],
+    most: &[f64],
+    codes: &[i8],
+    scales: &[f32],
+    back: &[u16],
+) -> Result<(), String> {
     let want: Vec<f64> = most.iter().map(|m| m / 127.0).collect();
     let largest = most.iter().fold(0.0, |a: f64, b| a.max(*b));
     near("scale", scales, &want, largest * ROUNDING)?;
     for (i, &bits) in x.iter().enumerate() {
         let step = f64::from(scales[of[i]]);
         if !code_is_nearest(value(bits), step, codes[i]) {
-            return Err(format!("code {i}: {} at step {step} for {}", codes[i], value(bits)));
+            return Err(format!(
+                "code {i}: {} at step {step} for {}",
+                codes[i],
+                value(bits)
+            ));
         }
         let exact = half(f64::from(scales[of[i]] * f32::from(codes[i])));
         if back[i] != exact {
@@ -60,7 +71,9 @@ impl Spread {
 
     /// The same numbers side by side.
     fn dense(&self, data: &[u16], items: usize, len: usize) -> Vec<u16> {
-        (0..items).flat_map(|i| data[start(i, self.run, self.skip, len)..][..len].to_vec()).collect()
+        (0..items)
+            .flat_map(|i| data[start(i, self.run, self.skip, len)..][..len].to_vec())
+            .collect()
     }
 }
 
@@ -72,39 +85,109 @@ pub(super) fn by_token(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), S
     let (rows, cols) = (draw.within(1, 40), draw.one_of(&[8, 64, 128, 328]));
     let lanes = draw.one_of(&[8usize, 16, 32]);
     let s = Spread::draw(draw, rows, cols);
-    let (x, q, scale) = (Mem::of(&s.data), Mem::unset::<i8>(rows * cols), Mem::unset::<f32>(rows));
+    let (x, q, scale) = (
+        Mem::of(&s.data),
+        Mem::unset::<i8>(rows * cols),
+        Mem::unset::<f32>(rows),
+    );
     let (run, skip, r, c) = (int(s.run), s.skip as u64, int(rows), int(cols));
     let form = shape([draw.within(1, 3), 1, 1], draw.one_of(&[32, 64]));
-    shim.launch("kv_quant_token", form, order, args![&x, run, skip, r, c, int(lanes), &q, &scale])?;
+    shim.launch(
+        "kv_quant_token",
+        form,
+        order,
+        args![&x, run, skip, r, c, int(lanes), &q, &scale],
+    )?;
     let back = Mem::of(&s.data);
-    let form = Shape { grid: [draw.within(1, 3), 1, 1], block: [draw.within(1, 20), 4, 1], shared: 0 };
-    shim.launch("kv_dequant_token", form, order, args![&q, &scale, r, c, &back, run, skip])?;
+    let form = Shape {
+        grid: [draw.within(1, 3), 1, 1],
+        block: [draw.within(1, 20), 4, 1],
+        shared: 0,
+    };
+    shim.launch(
+        "kv_dequant_token",
+        form,
+        order,
+        args![&q, &scale, r, c, &back, run, skip],
+    )?;
     let numbers = s.dense(&s.data, rows, cols);
-    let most: Vec<f64> = numbers.chunks(cols).map(|row| largest(row.iter().copied())).collect();
+    let most: Vec<f64> = numbers
+        .chunks(cols)
+        .map(|row| largest(row.iter().copied()))
+        .collect();
     let of: Vec<usize> = (0..rows * cols).map(|i| i / cols).collect();
     let back: Vec<u16> = back.read()?;
     gaps_untouched(&s, &back, rows, cols)?;
-    compare(&numbers, &of, &most, &q.read()?, &scale.read()?, &s.dense(&back, rows, cols))
+    compare(
+        &numbers,
+        &of,
+        &most,
+        &q.read()?,
+        &scale.read()?,
+        &s.dense(&back, rows, cols),
+    )
 }
 
 pub(super) fn by_channel(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), String> {
-    let (groups, tokens, cols) = (draw.within(1, 5), draw.one_of(&[1, 16, 32]), draw.one_of(&[64, 128]));
+    let (groups, tokens, cols) = (
+        draw.within(1, 5),
+        draw.one_of(&[1, 16, 32]),
+        draw.one_of(&[64, 128]),
+    );
     let len = tokens * cols;
     let s = Spread::draw(draw, groups, len);
-    let (x, q, scale) = (Mem::of(&s.data), Mem::unset::<i8>(groups * len), Mem::unset::<f32>(groups * cols));
-    let (run, skip, g, t, c) = (int(s.run), s.skip as u64, int(groups), int(tokens), int(cols));
+    let (x, q, scale) = (
+        Mem::of(&s.data),
+        Mem::unset::<i8>(groups * len),
+        Mem::unset::<f32>(groups * cols),
+    );
+    let (run, skip, g, t, c) = (
+        int(s.run),
+        s.skip as u64,
+        int(groups),
+        int(tokens),
+        int(cols),
+    );
     let threads = cols / 8 * draw.within(2, 8);
-    let form = Shape { shared: threads * 32, ..shape([draw.within(1, 3), 1, 1], threads) };
-    shim.launch("kv_quant_channel", form, order, args![&x, run, skip, g, t, c, &q, &scale])?;
+    let form = Shape {
+        shared: threads * 32,
+        ..shape([draw.within(1, 3), 1, 1], threads)
+    };
+    shim.launch(
+        "kv_quant_channel",
+        form,
+        order,
+        args![&x, run, skip, g, t, c, &q, &scale],
+    )?;
     let back = Mem::of(&s.data);
-    shim.launch("kv_dequant_channel", form, order, args![&q, &scale, g, t, c, &back, run, skip])?;
+    shim.launch(
+        "kv_dequant_channel",
+        form,
+        order,
+        args![&q, &scale, g, t, c, &back, run, skip],
+    )?;
     let numbers = s.dense(&s.data, groups, len);
-    let channel = |i: usize| numbers[i / cols * len..][..len].iter().skip(i % cols).step_by(cols).copied();
+    let channel = |i: usize| {
+        numbers[i / cols * len..][..len]
+            .iter()
+            .skip(i % cols)
+            .step_by(cols)
+            .copied()
+    };
     let most: Vec<f64> = (0..groups * cols).map(|i| largest(channel(i))).collect();
-    let of: Vec<usize> = (0..groups * len).map(|i| i / len * cols + i % cols).collect();
+    let of: Vec<usize> = (0..groups * len)
+        .map(|i| i / len * cols + i % cols)
+        .collect();
     let back: Vec<u16> = back.read()?;
     gaps_untouched(&s, &back, groups, len)?;
-    compare(&numbers, &of, &most, &q.read()?, &scale.read()?, &s.dense(&back, groups, len))
+    compare(
+        &numbers,
+        &of,
+        &most,
+        &q.read()?,
+        &scale.read()?,
+        &s.dense(&back, groups, len),
+    )
 }
 
 /// What lies between the runs is as it was.

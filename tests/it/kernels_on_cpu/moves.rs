@@ -32,7 +32,10 @@ impl Pages {
 
     /// A layer of the scattered side, with a gap behind it, and of the dense side.
     fn layer_words(&self) -> (usize, usize) {
-        (self.scattered * self.words + 3, self.index.len() * self.words)
+        (
+            self.scattered * self.words + 3,
+            self.index.len() * self.words,
+        )
     }
 }
 
@@ -116,7 +119,10 @@ impl Tokens {
 
     /// Where word `w` of a token lies in a layer: [page][row][token of the page][word].
     fn at(&self, slot: i32, w: usize) -> usize {
-        let (page, token) = (slot as usize / self.page_tokens, slot as usize % self.page_tokens);
+        let (page, token) = (
+            slot as usize / self.page_tokens,
+            slot as usize % self.page_tokens,
+        );
         let (row, word) = (w / self.row_words, w % self.row_words);
         let row = page * 2 * self.kv_heads + row;
         (row * self.page_tokens + token) * self.row_words + word
@@ -131,7 +137,17 @@ pub(super) fn gather_tokens(shim: &Shim, draw: &mut Draw, order: u32) -> Result<
     let (from, slots) = (Mem::of(&src), Mem::of(&t.slots[..t.n]));
     let records = Mem::unset::<u128>(t.n * record);
     let (heads, page, row) = (int(t.kv_heads), int(t.page_tokens), int(t.row_words));
-    let list = args![&from, layer as u64, &slots, int(t.n), &records, record as u64, heads, page, row];
+    let list = args![
+        &from,
+        layer as u64,
+        &slots,
+        int(t.n),
+        &records,
+        record as u64,
+        heads,
+        page,
+        row
+    ];
     shim.launch("kv_gather_tokens", shape(t.grid, t.block), order, list)?;
     let mut want = vec![UNSET; t.n * record];
     for i in 0..t.n {
@@ -152,7 +168,17 @@ pub(super) fn scatter_tokens(shim: &Shim, draw: &mut Draw, order: u32) -> Result
     let (records, slots) = (Mem::of(&src), Mem::of(&t.slots[..t.n]));
     let arena = Mem::unset::<u128>(layer * t.layers);
     let (heads, page, row) = (int(t.kv_heads), int(t.page_tokens), int(t.row_words));
-    let list = args![&records, record as u64, &slots, int(t.n), &arena, layer as u64, heads, page, row];
+    let list = args![
+        &records,
+        record as u64,
+        &slots,
+        int(t.n),
+        &arena,
+        layer as u64,
+        heads,
+        page,
+        row
+    ];
     shim.launch("kv_scatter_tokens", shape(t.grid, t.block), order, list)?;
     let mut want = vec![UNSET; layer * t.layers];
     for i in 0..t.n {
@@ -174,7 +200,18 @@ pub(super) fn move_tokens(shim: &Shim, draw: &mut Draw, order: u32) -> Result<()
     let (arena, from_mem, to_mem) = (Mem::of(&src), Mem::of(from), Mem::of(to));
     let (heads, page, row) = (int(t.kv_heads), int(t.page_tokens), int(t.row_words));
     let stride = layer as u64;
-    let list = args![&arena, stride, &from_mem, &arena, stride, &to_mem, int(t.n), heads, page, row];
+    let list = args![
+        &arena,
+        stride,
+        &from_mem,
+        &arena,
+        stride,
+        &to_mem,
+        int(t.n),
+        heads,
+        page,
+        row
+    ];
     shim.launch("kv_move_tokens", shape(t.grid, t.block), order, list)?;
     let mut want = src.clone();
     for (i, l) in (0..t.n).flat_map(|i| (0..t.layers).map(move |l| (i, l))) {

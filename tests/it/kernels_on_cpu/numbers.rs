@@ -45,7 +45,9 @@ impl Draw {
 
     /// Any 16-byte words.
     pub(crate) fn words(&mut self, n: usize) -> Vec<u128> {
-        (0..n).map(|_| u128::from(self.next()) << 64 | u128::from(self.next())).collect()
+        (0..n)
+            .map(|_| u128::from(self.next()) << 64 | u128::from(self.next()))
+            .collect()
     }
 }
 
@@ -60,7 +62,11 @@ pub(crate) fn half(x: f64) -> u16 {
         return sign | 0x7c00;
     }
     // The unit in the last place: 2^-24 below the normal numbers, else 2^(e - 10).
-    let exponent = if size < 2f64.powi(-14) { -14 } else { exponent_of(size) };
+    let exponent = if size < 2f64.powi(-14) {
+        -14
+    } else {
+        exponent_of(size)
+    };
     let digits = (size * 2f64.powi(10 - exponent)).round_ties_even() as u16;
     let normal = u16::try_from(exponent + 14).unwrap() << 10;
     sign | (normal + digits)
@@ -81,7 +87,11 @@ pub(crate) fn int(n: usize) -> i32 {
 }
 
 /// Equal, or where not.
-pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: &[T], want: &[T]) -> Result<(), String> {
+pub(crate) fn same<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    got: &[T],
+    want: &[T],
+) -> Result<(), String> {
     if got.len() != want.len() {
         return Err(format!("{what}: {} for {}", got.len(), want.len()));
     }
@@ -103,7 +113,10 @@ pub(crate) fn near(what: &str, got: &[f32], want: &[f64], slack: f64) -> Result<
     };
     match got.iter().zip(want).position(off) {
         None => Ok(()),
-        Some(at) => Err(format!("{what}[{at}]: {} for {}, slack {slack}", got[at], want[at])),
+        Some(at) => Err(format!(
+            "{what}[{at}]: {} for {}, slack {slack}",
+            got[at], want[at]
+        )),
     }
 }
 

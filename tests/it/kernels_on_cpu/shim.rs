@@ -66,14 +66,20 @@ pub(crate) struct Shape {
 /// A grid and a block of one dimension each.
 pub(crate) fn shape(grid: [usize; 3], block: usize) -> Shape {
     let block = [block, 1, 1];
-    Shape { grid, block, shared: 0 }
+    Shape {
+        grid,
+        block,
+        shared: 0,
+    }
 }
 
 impl Shim {
     /// All kernels as they are, built once a run.
     pub(crate) fn whole() -> Option<&'static Self> {
         static WHOLE: OnceLock<Option<Shim>> = OnceLock::new();
-        WHOLE.get_or_init(|| Self::build(&native::kernel_sources(), "-O2")).as_ref()
+        WHOLE
+            .get_or_init(|| Self::build(&native::kernel_sources(), "-O2"))
+            .as_ref()
     }
 
     /// The kernels with the source of the same name replaced.
@@ -104,11 +110,18 @@ impl Shim {
     }
 
     /// Runs a kernel with its threads in `order`; a fault of the kernel is the error.
-    pub(crate) fn launch(&self, name: &str, shape: Shape, order: u32, args: &[Arg]) -> Result<(), String> {
+    pub(crate) fn launch(
+        &self,
+        name: &str,
+        shape: Shape,
+        order: u32,
+        args: &[Arg],
+    ) -> Result<(), String> {
         let given: Vec<usize> = args.iter().map(|a| a.1).collect();
         assert_eq!(self.params(name), Some(given), "arguments of {name}");
         let mut values: Vec<[u8; 8]> = args.iter().map(|a| a.0).collect();
-        let mut pointers: Vec<*mut c_void> = values.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
+        let mut pointers: Vec<*mut c_void> =
+            values.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
         let wide = |d: [usize; 3]| d.map(|n| u32::try_from(n).unwrap());
         let (grid, block) = (wide(shape.grid), wide(shape.block));
         let c_name = CString::new(name).unwrap();
@@ -162,7 +175,8 @@ impl Mem {
     pub(crate) fn of<T: Copy>(data: &[T]) -> Self {
         let mut made = Self::poisoned(size_of_val(data));
         // SAFETY: plain numbers as bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<u8>(), size_of_val(data)) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<u8>(), size_of_val(data)) };
         made.bytes_mut()[MARGIN * 16..][..bytes.len()].copy_from_slice(bytes);
         made
     }
@@ -174,7 +188,9 @@ impl Mem {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: whole words as bytes.
-        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.words.len() * 16) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.words.len() * 16)
+        }
     }
 
     /// Where it begins.
