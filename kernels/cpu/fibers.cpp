@@ -31,7 +31,7 @@ static constexpr int MOST_THREADS = 1024;
 
 static struct {
   Fiber fibers[MOST_THREADS];
-  Slot slots[MOST_THREADS / 32][2][32];
+  Board boards[MOST_THREADS / 32][2];
   std::vector<int> sequence;  // thread numbers in the order in which they get their turn
   int threads;
   char* stacks;
@@ -43,7 +43,7 @@ static struct {
 } S;
 
 Fiber& current() { return S.fibers[linear]; }
-Slot* next_slots() { return S.slots[linear / 32][current().round++ & 1]; }
+Board& next_board() { return S.boards[linear / 32][current().round++ & 1]; }
 
 static void describe(const char* what) {
   std::snprintf(S.message, sizeof S.message, "%s, block (%u,%u,%u), thread %d, line %d: %s", S.kernel->name, block_index.x,

@@ -8,18 +8,18 @@ struct Fiber {
   void* context;   // saved stack pointer, or its ucontext
   int line;        // where it waits
   unsigned mask;   // in a warp operation: the lanes named
-  unsigned round;  // warp operations so far: two sets of slots take turns
+  unsigned round;  // warp operations so far: two boards take turns
 };
 
-// What one lane lays out for its warp: a shuffled value or a vote, or its operands of a matrix step.
-struct Slot {
-  uint64_t bits;
-  float a[8], b[4];
+// What the lanes of a warp lay out for each other: shuffled values or votes, or the operands of a matrix step.
+struct Board {
+  uint64_t bits[32];
+  alignas(16) float a[16][16], b[8][16];  // a by rows, b by columns: products run along both
 };
 
 Fiber& current();
-// The slots of this thread's warp for its next operation.
-Slot* next_slots();
+// The board of this thread's warp for its next operation.
+Board& next_board();
 // Ends the launch with a message; does not return.
 [[noreturn]] void fault(const char* what);
 }  // namespace kv_cpu

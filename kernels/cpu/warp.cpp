@@ -5,51 +5,48 @@ namespace kv_cpu {
 static int lane() { return linear & 31; }
 
 uint64_t shuffle(unsigned mask, uint64_t value, int source, int line) {
-  Slot* slots = next_slots();
-  slots[lane()].bits = value;
+  Board& board = next_board();
+  board.bits[lane()] = value;
   sync_warp(mask, line);
   if (!(mask >> source & 1)) fault("a shuffle reads a lane outside its mask");
-  return slots[source].bits;
+  return board.bits[source];
 }
 
 unsigned ballot(unsigned mask, bool vote, int line) {
-  Slot* slots = next_slots();
-  slots[lane()].bits = vote;
+  Board& board = next_board();
+  board.bits[lane()] = vote;
   sync_warp(mask, line);
   unsigned votes = 0;
   for (int i = 0; i < 32; ++i)
-    if (mask >> i & 1) votes |= (unsigned)slots[i].bits << i;
+    if (mask >> i & 1) votes |= (unsigned)board.bits[i] << i;
   return votes;
 }
 
-static void halves(unsigned word, float* out) {
-  out[0] = half_to_float((kv_half)(word & 0xffff));
-  out[1] = half_to_float((kv_half)(word >> 16));
+static void put(float* at, unsigned word) {
+  at[0] = half_to_float((kv_half)(word & 0xffff));
+  at[1] = half_to_float((kv_half)(word >> 16));
+}
+
+// Sixteen products and their sum, four side by side.
+static float dot(const float* x, const float* y) {
+  typedef float Four __attribute__((vector_size(16), may_alias));
+  Four sum = {};
+  for (int i = 0; i < 16; i += 4) sum += *(const Four*)(x + i) * *(const Four*)(y + i);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 // The fragments of mma.m16n8k16 for binary16 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"):
 // with g = lane / 4 and t = lane % 4, element i of a lies at row g (i in 0, 1, 4, 5) or g + 8, column 2 t + i % 2, + 8
 // from i = 4 on; element i of b at row 2 t + i % 2, + 8 from i = 2 on, column g; element i of c at row g, + 8 from i = 2
 // on, column 2 t + i % 2.
-static float a_at(const Slot* slots, int row, int k) {
-  return slots[row % 8 * 4 + k % 8 / 2].a[k % 2 + row / 8 * 2 + k / 8 * 4];
-}
-static float b_at(const Slot* slots, int k, int column) { return slots[column * 4 + k % 8 / 2].b[k % 2 + k / 8 * 2]; }
-
 void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int line) {
-  Slot* slots = next_slots();
-  Slot& mine = slots[lane()];
-  for (int i = 0; i < 4; ++i) halves(a[i], mine.a + 2 * i);
-  halves(b0, mine.b);
-  halves(b1, mine.b + 2);
-  sync_warp(0xffffffffu, line);
+  Board& board = next_board();
   const int g = lane() / 4, t = lane() % 4;
-  for (int i = 0; i < 4; ++i) {
-    const int row = g + i / 2 * 8, column = 2 * t + i % 2;
-    float sum = c[i];
-    for (int k = 0; k < 16; ++k) sum += a_at(slots, row, k) * b_at(slots, k, column);
-    c[i] = sum;
-  }
+  for (int i = 0; i < 4; ++i) put(&board.a[g + i % 2 * 8][2 * t + i / 2 * 8], a[i]);
+  put(&board.b[g][2 * t], b0);
+  put(&board.b[g][2 * t + 8], b1);
+  sync_warp(0xffffffffu, line);
+  for (int i = 0; i < 4; ++i) c[i] += dot(board.a[g + i / 2 * 8], board.b[2 * t + i % 2]);
 }
 
 static float widen(unsigned h) {
@@ -64,10 +61,9 @@ struct Wide {
   Wide() { for (unsigned h = 0; h < 65536; ++h) of[h] = widen(h); }
 };
 
-float half_to_float(kv_half h) {
-  static const Wide wide;
-  return wide.of[h];
-}
+static const Wide wide;
+
+float half_to_float(kv_half h) { return wide.of[h]; }
 
 // To nearest, ties to even: the scaled magnitude is rounded by the FPU's own mode.
 kv_half float_to_half(float f) {

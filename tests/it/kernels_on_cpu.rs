@@ -2,8 +2,10 @@
 //!
 //! Shapes and numbers are drawn from fixed seeds; each is run with the threads of a block in six orders, shared memory and
 //! outputs poisoned before. `mutants` then plants faults into the sources and asks that these same checks see them.
+#![allow(clippy::pedantic)]
 
 mod attend;
+mod attend_case;
 mod int8;
 mod moves;
 mod mutants;

@@ -3,7 +3,7 @@
 //! What PTX a source gives needs NVRTC (`kernels/kernels.py --check`); that it was made from this source does not.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
@@ -11,7 +11,7 @@ use crate::kernels_on_cpu::shim::Shim;
 use crate::native;
 
 /// The PTX of a source.
-fn ptx(source: &PathBuf) -> String {
+fn ptx(source: &Path) -> String {
     let name = source.file_stem().unwrap().to_str().unwrap();
     let path = native::root().join(format!("kernels/ptx/{name}.ptx"));
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))

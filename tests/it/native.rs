@@ -20,13 +20,16 @@ pub(crate) fn work() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("native")
 }
 
-/// The first of `$CXX`, `g++`, `c++` that answers, with what it says of itself.
+/// The first of `$CXX`, `g++`, `c++` that answers, with what it says of itself. What is built is for Linux.
 pub(crate) fn compiler() -> Option<&'static (String, String)> {
     static FOUND: OnceLock<Option<(String, String)>> = OnceLock::new();
     FOUND
         .get_or_init(|| {
-            let named = std::env::var("CXX").ok();
-            let names = named.into_iter().chain(["g++".into(), "c++".into()]);
+            if !cfg!(target_os = "linux") {
+                return None;
+            }
+            let asked = std::env::var("CXX").ok();
+            let names = asked.into_iter().chain(["g++".into(), "c++".into()]);
             names.into_iter().find_map(|name| {
                 let out = Command::new(&name).arg("--version").output().ok()?;
                 let version = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -48,7 +51,8 @@ pub(crate) fn hash(parts: &[&[u8]]) -> String {
 
 /// Bytes as hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    let digits = |b: &u8| [b >> 4, b & 15].map(|d| char::from(b"0123456789abcdef"[usize::from(d)]));
+    bytes.iter().flat_map(digits).collect()
 }
 
 /// Every header that a unit may read.
@@ -147,8 +151,8 @@ pub(crate) fn shared_object(soname: &str, units: &[PathBuf], optimise: &str) -> 
     fs::create_dir_all(&folder).unwrap();
     let to = folder.join(soname);
     if !to.exists() {
-        let named = format!("-Wl,-soname,{soname}");
-        let mut arguments = vec!["-shared", "-Wl,-Bsymbolic", &named, "-pthread"];
+        let calls_itself = format!("-Wl,-soname,{soname}");
+        let mut arguments = vec!["-shared", "-Wl,-Bsymbolic", &calls_itself, "-pthread"];
         arguments.extend(names);
         produce(&to, &arguments);
     }

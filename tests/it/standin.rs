@@ -1,7 +1,7 @@
 //! A stand-in for NVIDIA's driver: `libcuda.so` and `libnvidia-ml.so.1` built from `tests/standin`, for tests on machines
 //! with no GPU. Its device says of itself that it is not a GPU; no figure that it gives is a result.
 //!
-//! The loader reads LD_LIBRARY_PATH when a process starts, so what uses the stand-in runs in a child: the kvplan binary
+//! The loader reads `LD_LIBRARY_PATH` when a process starts, so what uses the stand-in runs in a child: the kvplan binary
 //! (`kvplan`), or a test that starts itself again (`in_child`).
 
 use std::fs;
@@ -108,7 +108,7 @@ const CHILD: &str = "KVPLAN_TEST_WITH_STANDIN";
 pub(crate) fn in_child(test: &str, driver: Driver, settings: &[(&str, &str)], body: fn()) -> bool {
     if std::env::var(CHILD).is_ok_and(|name| name == test) {
         body();
-        println!("{CHILD} {test} done");
+        eprintln!("{CHILD} {test} done");
         return true;
     }
     let Some(folder) = folder(driver) else {
@@ -119,12 +119,12 @@ pub(crate) fn in_child(test: &str, driver: Driver, settings: &[(&str, &str)], bo
         .env(CHILD, test)
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&out.stdout);
+    let printed = String::from_utf8_lossy(&out.stdout);
     let errors = String::from_utf8_lossy(&out.stderr);
-    let ran = text.contains(&format!("{CHILD} {test} done"));
+    let ran = errors.contains(&format!("{CHILD} {test} done"));
     assert!(
         out.status.success() && ran,
-        "{test} with {settings:?}\n{text}{errors}"
+        "{test} with {settings:?}\n{printed}{errors}"
     );
     true
 }

@@ -84,13 +84,13 @@ fn largest(numbers: impl Iterator<Item = u16>) -> f64 {
 pub(super) fn by_token(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), String> {
     let (rows, cols) = (draw.within(1, 40), draw.one_of(&[8, 64, 128, 328]));
     let lanes = draw.one_of(&[8usize, 16, 32]);
-    let s = Spread::draw(draw, rows, cols);
+    let spread = Spread::draw(draw, rows, cols);
     let (x, q, scale) = (
-        Mem::of(&s.data),
+        Mem::of(&spread.data),
         Mem::unset::<i8>(rows * cols),
         Mem::unset::<f32>(rows),
     );
-    let (run, skip, r, c) = (int(s.run), s.skip as u64, int(rows), int(cols));
+    let (run, skip, r, c) = (int(spread.run), spread.skip as u64, int(rows), int(cols));
     let form = shape([draw.within(1, 3), 1, 1], draw.one_of(&[32, 64]));
     shim.launch(
         "kv_quant_token",
@@ -98,7 +98,7 @@ pub(super) fn by_token(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), S
         order,
         args![&x, run, skip, r, c, int(lanes), &q, &scale],
     )?;
-    let back = Mem::of(&s.data);
+    let back = Mem::of(&spread.data);
     let form = Shape {
         grid: [draw.within(1, 3), 1, 1],
         block: [draw.within(1, 20), 4, 1],
@@ -110,21 +110,21 @@ pub(super) fn by_token(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(), S
         order,
         args![&q, &scale, r, c, &back, run, skip],
     )?;
-    let numbers = s.dense(&s.data, rows, cols);
+    let numbers = spread.dense(&spread.data, rows, cols);
     let most: Vec<f64> = numbers
         .chunks(cols)
         .map(|row| largest(row.iter().copied()))
         .collect();
     let of: Vec<usize> = (0..rows * cols).map(|i| i / cols).collect();
     let back: Vec<u16> = back.read()?;
-    gaps_untouched(&s, &back, rows, cols)?;
+    gaps_untouched(&spread, &back, rows, cols)?;
     compare(
         &numbers,
         &of,
         &most,
         &q.read()?,
         &scale.read()?,
-        &s.dense(&back, rows, cols),
+        &spread.dense(&back, rows, cols),
     )
 }
 
@@ -135,15 +135,15 @@ pub(super) fn by_channel(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(),
         draw.one_of(&[64, 128]),
     );
     let len = tokens * cols;
-    let s = Spread::draw(draw, groups, len);
+    let spread = Spread::draw(draw, groups, len);
     let (x, q, scale) = (
-        Mem::of(&s.data),
+        Mem::of(&spread.data),
         Mem::unset::<i8>(groups * len),
         Mem::unset::<f32>(groups * cols),
     );
     let (run, skip, g, t, c) = (
-        int(s.run),
-        s.skip as u64,
+        int(spread.run),
+        spread.skip as u64,
         int(groups),
         int(tokens),
         int(cols),
@@ -159,14 +159,14 @@ pub(super) fn by_channel(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(),
         order,
         args![&x, run, skip, g, t, c, &q, &scale],
     )?;
-    let back = Mem::of(&s.data);
+    let back = Mem::of(&spread.data);
     shim.launch(
         "kv_dequant_channel",
         form,
         order,
         args![&q, &scale, g, t, c, &back, run, skip],
     )?;
-    let numbers = s.dense(&s.data, groups, len);
+    let numbers = spread.dense(&spread.data, groups, len);
     let channel = |i: usize| {
         numbers[i / cols * len..][..len]
             .iter()
@@ -179,22 +179,22 @@ pub(super) fn by_channel(shim: &Shim, draw: &mut Draw, order: u32) -> Result<(),
         .map(|i| i / len * cols + i % cols)
         .collect();
     let back: Vec<u16> = back.read()?;
-    gaps_untouched(&s, &back, groups, len)?;
+    gaps_untouched(&spread, &back, groups, len)?;
     compare(
         &numbers,
         &of,
         &most,
         &q.read()?,
         &scale.read()?,
-        &s.dense(&back, groups, len),
+        &spread.dense(&back, groups, len),
     )
 }
 
 /// What lies between the runs is as it was.
-fn gaps_untouched(s: &Spread, back: &[u16], items: usize, len: usize) -> Result<(), String> {
-    let mut want = s.data.clone();
+fn gaps_untouched(spread: &Spread, back: &[u16], items: usize, len: usize) -> Result<(), String> {
+    let mut want = spread.data.clone();
     for i in 0..items {
-        let at = start(i, s.run, s.skip, len);
+        let at = start(i, spread.run, spread.skip, len);
         want[at..][..len].copy_from_slice(&back[at..][..len]);
     }
     same("gaps", back, &want)

@@ -287,13 +287,13 @@ fn a_missing_barrier_is_seen() {
         };
         all.extend((0..barriers).map(plant));
     }
-    let barriers = |p: &PathBuf| {
+    let barriers_of = |p: &PathBuf| {
         fs::read_to_string(p)
             .unwrap()
             .matches("__syncthreads();")
             .count()
     };
-    let there: usize = native::kernel_sources().iter().map(barriers).sum();
+    let there: usize = native::kernel_sources().iter().map(barriers_of).sum();
     assert_eq!(
         all.len(),
         there,
