@@ -78,35 +78,38 @@ pub mod record;
 // 20: what a policy does to a real model.
 pub mod eval;
 
-// 21: the step and the batch.
+// 21: what this machine can do, measured and fitted.
+pub mod calibrate;
+
+// 22: the step and the batch.
 pub mod engine;
 
-// 22: Outcome = JSON.
+// 23: Outcome = JSON.
 pub mod metrics;
 
-// 23: one question, resolved.
+// 24: one question, resolved.
 pub mod scenario;
 
-// 24: the answer against its alternatives.
+// 25: the answer against its alternatives.
 pub mod plan;
 
-// 25: many questions at once.
+// 26: many questions at once.
 pub mod sweep;
 
-// 26: predicted against measured.
+// 27: predicted against measured.
 pub mod validate;
 
-// 27: the published figures beside ours.
+// 28: the published figures beside ours.
 pub mod reproduce;
 
-// 28: parameters of the laws from measurements.
+// 29: parameters of the laws from measurements.
 pub mod fit;
 
-// 29: a plan beside an engine's own log.
+// 30: a plan beside an engine's own log.
 pub mod compare;
 
-// 30: table, csv, markdown, plots.
+// 31: table, csv, markdown, plots.
 pub mod report;
 
-// 31: one file a verb.
+// 32: one file a verb.
 pub mod cli;

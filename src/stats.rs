@@ -7,6 +7,8 @@
 //! Random numbers: one `ChaCha` stream a purpose. `ChaCha`'s output is fixed by definition, so seeds stay valid across
 //! versions, and one draw more here never shifts the draws there.
 
+pub mod least;
+
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -25,6 +27,10 @@ pub enum Purpose {
     Bootstrap = 5,
     /// What a random policy keeps.
     Eviction = 8,
+    /// Repetitions of measurements drawn again.
+    Resample = 9,
+    /// The order in which points are measured.
+    Order = 10,
 }
 
 /// The stream of `seed` for `purpose`.

@@ -1,4 +1,4 @@
-//! `kvplan compare`: a plan's memory beside what an engine printed when it started.
+//! `kvplan compare`: a plan's memory beside what an engine printed when it started, or one calibrated profile beside another.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -6,12 +6,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
+use crate::catalog;
 use crate::compare::log::{self, Start};
-use crate::compare::{Comparison, compare};
+use crate::compare::{Comparison, compare, profiles};
 use crate::error::{Error, Result};
 use crate::plan::answer::{PLAN_SCHEMA, Plan};
-use crate::report::{Style, compare as page, json, md, table};
+use crate::report::{Style, compare as page, drift as drifted, json, md, table};
+use crate::scenario::settings::Origin;
+use crate::scenario::{Settings, Verb, resolve};
 
+use super::Answer;
 use super::flags::{Format, ResultArgs};
 use super::out::Out;
 use super::{explain, progress};
@@ -22,15 +26,23 @@ use super::{explain, progress};
     after_long_help = "EXAMPLES:\n  kvplan plan --model llama-3.1-8b --weights bf16 --hardware h100-sxm --format json -o plan.json\n  \
     vllm serve meta-llama/Llama-3.1-8B --gpu-memory-utilization 0.95 2>&1 | tee vllm.log\n  \
     kvplan compare plan.json --engine-log vllm.log\n  \
-    docker logs vllm 2>&1 | kvplan compare plan.json --engine-log - --format json"
+    docker logs vllm 2>&1 | kvplan compare plan.json --engine-log - --format json\n  \
+    kvplan compare calibration/build-7-rtx-5080-2026-11-01.toml calibration/build-7-rtx-5080-2026-11-30.toml --tolerance 0.05\n\n\
+    Two profiles: exit 1 if a value drifted by more than the tolerance."
 )]
 pub struct CompareArgs {
-    /// Result of `plan` in JSON.
+    /// Result of `plan` in JSON, or the older of two profiles (.toml)
     #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
     plan: PathBuf,
+    /// The newer profile (.toml)
+    #[arg(value_name = "NEW", value_hint = ValueHint::FilePath, conflicts_with = "engine_log")]
+    new: Option<PathBuf>,
     /// Start-up log of vLLM or TensorRT-LLM; `-` is stdin
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    engine_log: PathBuf,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "new")]
+    engine_log: Option<PathBuf>,
+    /// Share by which a value of a profile may drift
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = tolerance)]
+    tolerance: f64,
     /// Card of the plan that the log is of, where the plan has several
     #[arg(long, value_name = "NAME")]
     hardware: Option<String>,
@@ -38,18 +50,65 @@ pub struct CompareArgs {
     result: ResultArgs,
 }
 
-/// Reads both and writes what they say of the same memory.
+fn tolerance(text: &str) -> std::result::Result<f64, String> {
+    crate::units::text::share(text)
+}
+
+/// Reads both and writes what they say of the same memory, or of the same machine; the answer is no if a profile drifted.
 ///
 /// # Errors
 /// No such file, another engine than the plan's, or several cards and none named (exit 2); not a plan, or no log with a KV
 /// pool (exit 3).
-pub fn run(args: &CompareArgs, out: &mut Out) -> Result<()> {
-    for read in [&args.plan, &args.engine_log] {
+pub fn run(args: &CompareArgs, out: &mut Out) -> Result<Answer> {
+    match (&args.engine_log, &args.new) {
+        (_, Some(new)) => profiles(args, new, out),
+        (Some(log), None) => engine(args, log, out).map(|()| Answer::Yes),
+        (None, None) => Err(Error::usage("nothing to compare with").help("give --engine-log FILE")),
+    }
+}
+
+/// Two profiles.
+fn profiles(args: &CompareArgs, new: &Path, out: &mut Out) -> Result<Answer> {
+    let paths = [args.plan.as_path(), new];
+    let mut both = Vec::new();
+    for path in paths {
+        keep(path, args.result.out.as_deref())?;
+        let name = path.display().to_string();
+        if catalog::extension(&name) != Some("toml") {
+            return Err(Error::usage(format!("{name}: not a profile (.toml)"))
+                .help("compare two profiles, or a plan with --engine-log FILE"));
+        }
+        both.push((catalog::hardware(&name)?, name));
+    }
+    args.result.open(out)?;
+    let plan = before_and_after([&both[0].1, &both[1].1])?;
+    let drift = profiles::drift([&both[0].0, &both[1].0], &plan, args.tolerance)?;
+    let style = Style { color: out.color() };
+    out.result(&match args.result.format() {
+        Format::Table => table::render(&drifted::page(&drift), style),
+        Format::Json => json::pretty(&drift)?,
+        Format::Csv => drifted::csv(&drift)?,
+        Format::Md => md::render(&drifted::page(&drift)),
+    })?;
+    Ok(Answer::of(!drift.drifted))
+}
+
+/// The default question on both machines.
+fn before_and_after(paths: [&str; 2]) -> Result<Plan> {
+    let mut settings = Settings::defaults(Verb::Plan);
+    let cards = paths.map(String::from);
+    settings.set("hardware", &cards, Origin::Flag)?;
+    crate::plan::plan(&resolve::question(&settings)?)
+}
+
+/// A plan and a log.
+fn engine(args: &CompareArgs, engine_log: &Path, out: &mut Out) -> Result<()> {
+    for read in [args.plan.as_path(), engine_log] {
         keep(read, args.result.out.as_deref())?;
     }
     let plan = plan(&args.plan)?;
     let watch = progress::watch("reading the log", 0, out.quiet());
-    let (start, longer) = read(&args.engine_log)?;
+    let (start, longer) = read(engine_log)?;
     drop(watch);
     let mut answer: Comparison = compare(&plan, &start, args.hardware.as_deref())?;
     if longer {

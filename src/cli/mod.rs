@@ -6,7 +6,9 @@
 //! writes it beside and renames it, so a killed run leaves either the old file or the new one. The flags of a
 //! deployment are made from the table of settings in `scenario` and are the same for every verb.
 
+pub mod calibrate;
 pub mod compare;
+pub mod doctor;
 pub mod drawing;
 pub mod eval;
 pub mod explain;
@@ -101,7 +103,11 @@ enum Command {
     Fit(fit::FitArgs),
     /// Holds predictions against tables of real measurements.
     Validate(validate::ValidateArgs),
-    /// Sets a plan's memory beside what an engine printed when it started.
+    /// Measures this machine and fits a profile for --hardware.
+    Calibrate(calibrate::CalibrateArgs),
+    /// Says what this machine is and whether it can be calibrated.
+    Doctor(doctor::DoctorArgs),
+    /// Sets a plan's memory beside what an engine printed, or one calibrated profile beside another.
     Compare(compare::CompareArgs),
     /// Draws tokens per request against tokens/s for one card.
     Plot(Box<plot::PlotArgs>),
@@ -187,7 +193,9 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Reproduce(args) => done(reproduce::run(args, out)),
         Command::Fit(args) => done(fit::run(args, out)),
         Command::Validate(args) => done(validate::run(args, out)),
-        Command::Compare(args) => done(compare::run(args, out)),
+        Command::Calibrate(args) => done(calibrate::run(args, out)),
+        Command::Doctor(args) => done(doctor::run(args, out)),
+        Command::Compare(args) => compare::run(args, out),
         Command::Plot(args) => plot::run(args, out),
         Command::Record(args) => done(record::run(args, out)),
         Command::Eval(args) => done(eval::run(args, out)),

@@ -50,6 +50,14 @@ pub fn tokens(total: u64, done: Arc<AtomicU64>, quiet: bool) -> Watch {
     })
 }
 
+/// Watches `total` samples at most, those taken counted by whoever takes them.
+pub fn samples(total: u64, done: Arc<AtomicU64>, quiet: bool) -> Watch {
+    let template = "{msg} {wide_bar} {human_pos} of {human_len}, at most {eta} left";
+    start("samples", template, total, quiet, move || {
+        done.load(Ordering::Relaxed)
+    })
+}
+
 fn start(
     what: &'static str,
     template: &'static str,

@@ -29,8 +29,12 @@ pub enum What {
     Fit,
     /// Result of `validate`.
     Validate,
-    /// Result of `compare`.
+    /// Result of `compare` of a plan and a log.
     Compare,
+    /// Result of `compare` of two profiles.
+    Drift,
+    /// Result of `calibrate`.
+    Calibrate,
     /// Result of `selfcheck`.
     Selfcheck,
     /// Result of `eval`.
@@ -61,6 +65,8 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
         What::Fit => schemars::schema_for!(Fit).to_value(),
         What::Validate => schemars::schema_for!(Validation).to_value(),
         What::Compare => schemars::schema_for!(Comparison).to_value(),
+        What::Drift => schemars::schema_for!(crate::compare::profiles::Drift).to_value(),
+        What::Calibrate => schemars::schema_for!(crate::calibrate::Answer).to_value(),
         What::Selfcheck => schemars::schema_for!(SelfCheck).to_value(),
         What::Eval => schemars::schema_for!(crate::eval::Evaluation).to_value(),
         What::Scenario => crate::scenario::schema::scenario(),

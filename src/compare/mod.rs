@@ -6,6 +6,7 @@
 //! Sizes are those of one GPU, tokens those of the whole deployment. Rival: to compare pool with pool, which cannot say why.
 
 pub mod log;
+pub mod profiles;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

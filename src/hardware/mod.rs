@@ -7,17 +7,20 @@
 //! ([`kernels`]) or those of a class ([`class`]); a profile from `calibrate` has both. Rival model: a table of measured kernels
 //! per GPU (AIConfigurator): exact where measured, mute elsewhere.
 
+pub mod calibration;
 pub mod class;
 pub mod expected;
 pub mod home;
 pub mod kernels;
 pub mod runtime;
+pub mod text;
 pub mod value;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use calibration::Calibration;
 pub use class::Fitted;
 pub use home::Home;
 pub use kernels::Kernels;
@@ -59,6 +62,9 @@ pub struct Hardware {
     /// What an hour costs, where known.
     #[serde(default)]
     pub price: Option<Value<UsdPerHour>>,
+    /// What stands behind a measured profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
 }
 
 /// The GPU: capacity, roofs, and how close its kernels come to them.

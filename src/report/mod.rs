@@ -5,9 +5,11 @@
 //! key; people read GiB, GB/s and 3-4 digits. Nothing here may derive a figure: what is not in the result struct is not
 //! shown. Rival design: a template per format; it drifts. Deterministic: no clock, no terminal width, no locale.
 
+pub mod calibrate;
 pub mod cells;
 pub mod compare;
 pub mod csv;
+pub mod drift;
 pub mod eval;
 pub mod explain;
 pub mod fit;

@@ -97,6 +97,11 @@ fn selectors() -> [__m256i; 4] {
 }
 
 #[target_feature(enable = "avx2")]
+pub(super) fn total(bytes: &[u8]) -> u64 {
+    lanes::total(bytes)
+}
+
+#[target_feature(enable = "avx2")]
 pub(super) fn masked_sum(weights: &[f32], mask: &[u64]) -> f64 {
     let select = selectors();
     let mut acc = [_mm256_setzero_ps(); 4];

@@ -80,6 +80,11 @@ pub(super) fn sum(bits: &[u16]) -> f64 {
 }
 
 #[target_feature(enable = "avx512f")]
+pub(super) fn total(bytes: &[u8]) -> u64 {
+    lanes::total(bytes)
+}
+
+#[target_feature(enable = "avx512f")]
 pub(super) fn masked_sum(weights: &[f32], mask: &[u64]) -> f64 {
     let mut acc = [_mm512_setzero_ps(); 2];
     let words = (weights.len() / 64).min(mask.len());

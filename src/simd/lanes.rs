@@ -61,6 +61,18 @@ pub(super) fn sum(bits: &[u16]) -> f64 {
     join(&acc[0], &acc[1])
 }
 
+/// Whole numbers that wrap have one sum in any order, so that this text is every path's, compiled for its registers.
+#[inline(always)]
+pub(super) fn total(bytes: &[u8]) -> u64 {
+    let mut sum = [0u64; 64];
+    for block in bytes.as_chunks::<8>().0.as_chunks::<64>().0 {
+        for (sum, word) in sum.iter_mut().zip(block) {
+            *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+        }
+    }
+    sum.iter().fold(0, |a, b| a.wrapping_add(*b))
+}
+
 pub(super) fn masked_sum(weights: &[f32], mask: &[u64]) -> f64 {
     let mut acc = [[0f32; 16]; 2];
     for (word, &bits) in weights.chunks(64).zip(mask) {

@@ -29,6 +29,7 @@ pub struct Kernels {
     pub name: &'static str,
     widen: fn(&[u16], &mut [f32]) -> f64,
     sum: fn(&[u16]) -> f64,
+    total: fn(&[u8]) -> u64,
     masked_sum: fn(&[f32], &[u64]) -> f64,
     accumulate: fn(&mut [f64], &[f32]),
     decay: fn(&mut [f64], &[f32], f64),
@@ -55,6 +56,7 @@ impl Kernels {
             name: "scalar",
             widen: lanes::widen,
             sum: lanes::sum,
+            total: lanes::total,
             masked_sum: lanes::masked_sum,
             accumulate: lanes::accumulate,
             decay: lanes::decay,
@@ -70,6 +72,8 @@ impl Kernels {
             widen: |b, o| unsafe { avx2::widen(b, o) },
             // SAFETY: as above.
             sum: |b| unsafe { avx2::sum(b) },
+            // SAFETY: as above.
+            total: |b| unsafe { avx2::total(b) },
             // SAFETY: as above.
             masked_sum: |w, m| unsafe { avx2::masked_sum(w, m) },
             // SAFETY: as above.
@@ -88,6 +92,8 @@ impl Kernels {
             widen: |b, o| unsafe { avx512::widen(b, o) },
             // SAFETY: as above.
             sum: |b| unsafe { avx512::sum(b) },
+            // SAFETY: as above.
+            total: |b| unsafe { avx512::total(b) },
             // SAFETY: as above.
             masked_sum: |w, m| unsafe { avx512::masked_sum(w, m) },
             // SAFETY: as above.
@@ -120,6 +126,11 @@ impl Kernels {
     /// Sum of binary16 `bits` in binary64 lanes: the plain sum that other passes over a trace are measured against.
     pub fn sum(&self, bits: &[u16]) -> f64 {
         (self.sum)(bits)
+    }
+
+    /// Wrapping sum of whole 512-byte blocks as 64-bit words: the plainest pass over memory, for its bandwidth.
+    pub fn total(&self, bytes: &[u8]) -> u64 {
+        (self.total)(bytes)
     }
 
     /// Sum of the `weights` whose bit in `mask` is set: bit `i % 64` of word `i / 64`; missing words count as zero.

@@ -21,7 +21,7 @@ const POLYNOMIAL: [f32; 6] = [
 
 /// e^x.
 #[inline(always)]
-fn exp<V: Vector>(x: V) -> V {
+pub(super) fn exp<V: Vector>(x: V) -> V {
     let x = x.at_least(V::splat(-87.0)).at_most(V::splat(88.0));
     let shifted = x.fma(V::splat(std::f32::consts::LOG2_E), V::splat(MAGIC));
     let whole = shifted.sub(V::splat(MAGIC));

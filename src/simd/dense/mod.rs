@@ -10,7 +10,9 @@
 //! Lengths: a product's `k` and the width of rows are whole multiples of 16, quantised rows whole blocks. Functions
 //! panic on slices that are too short, as slices do; `forward` checks shapes before.
 
+mod attend;
 mod blocks;
+mod bytes;
 mod curve;
 #[cfg(target_arch = "x86_64")]
 mod registers;
@@ -19,6 +21,8 @@ mod vector;
 
 use std::sync::OnceLock;
 
+pub use attend::{Attend, Running};
+pub use bytes::ROUND_FLOPS;
 use vector::{Plain, Vector};
 
 /// How a tensor's numbers are stored.
@@ -116,6 +120,10 @@ pub struct Dense {
     weighted_sum: fn(&[f32], &[f32], &mut [f32]),
     softmax: fn(&mut [f32]),
     gate: fn(&mut [f32], &[f32]),
+    attend: fn(Attend<'_>, &mut [f32], &mut [Running]),
+    pack: fn(&[u8], &mut [u8]) -> [f32; 2],
+    unpack: fn(&[u8], [f32; 2], &mut [f32]),
+    multiply_add: fn(usize) -> f32,
 }
 
 /// Compiles the bodies for some CPU features.
@@ -151,6 +159,26 @@ macro_rules! path {
                 curve::gate::<$vector>(gate, up);
             }
 
+            #[target_feature(enable = $features)]
+            fn attend(over: Attend<'_>, out: &mut [f32], runs: &mut [Running]) {
+                super::attend::attend::<$vector>(over, out, runs);
+            }
+
+            #[target_feature(enable = $features)]
+            fn pack(row: &[u8], codes: &mut [u8]) -> [f32; 2] {
+                bytes::pack::<$vector>(row, codes)
+            }
+
+            #[target_feature(enable = $features)]
+            fn unpack(codes: &[u8], scale: [f32; 2], out: &mut [f32]) {
+                bytes::unpack::<$vector>(codes, scale, out);
+            }
+
+            #[target_feature(enable = $features)]
+            fn multiply_add(rounds: usize) -> f32 {
+                bytes::multiply_add::<$vector>(rounds)
+            }
+
             /// To be made only where the features were detected.
             pub(super) const DENSE: Dense = Dense {
                 name: stringify!($name),
@@ -164,6 +192,14 @@ macro_rules! path {
                 softmax: |x| unsafe { softmax(x) },
                 // SAFETY: as above.
                 gate: |g, u| unsafe { gate(g, u) },
+                // SAFETY: as above.
+                attend: |a, o, r| unsafe { attend(a, o, r) },
+                // SAFETY: as above.
+                pack: |r, c| unsafe { pack(r, c) },
+                // SAFETY: as above.
+                unpack: |c, s, o| unsafe { unpack(c, s, o) },
+                // SAFETY: as above.
+                multiply_add: |n| unsafe { multiply_add(n) },
             };
         }
     };
@@ -212,6 +248,10 @@ impl Dense {
             weighted_sum: tile::weighted_sum::<Plain>,
             softmax: curve::softmax::<Plain>,
             gate: curve::gate::<Plain>,
+            attend: attend::attend::<Plain>,
+            pack: bytes::pack::<Plain>,
+            unpack: bytes::unpack::<Plain>,
+            multiply_add: bytes::multiply_add::<Plain>,
         }
     }
 
@@ -241,5 +281,30 @@ impl Dense {
     /// `gate[i] = silu(gate[i]) * up[i]`, silu(x) = x / (1 + e^-x).
     pub fn gate(&self, gate: &mut [f32], up: &[f32]) {
         (self.gate)(gate, up);
+    }
+
+    /// Goes on with the attention of queries over the tokens of `over`: `runs` has one state a query, `out` a row a query
+    /// of values weighted by `e^(product - high)`, zero before the first call. Calls of whole multiples of 32 tokens give
+    /// the bits of one call. Stops at the shorter of keys and values.
+    ///
+    /// # Panics
+    /// If `queries` or `out` is shorter than a row a state.
+    pub fn attend(&self, over: Attend<'_>, out: &mut [f32], runs: &mut [Running]) {
+        (self.attend)(over, out, runs);
+    }
+
+    /// A row of binary16 numbers, a multiple of 16 of them, to bytes `round((x - low) / step)`; returns low and step.
+    pub fn pack(&self, row: &[u8], codes: &mut [u8]) -> [f32; 2] {
+        (self.pack)(row, codes)
+    }
+
+    /// Bytes of [`Dense::pack`] to binary32, sixteen at a time; stops at the shorter of both.
+    pub fn unpack(&self, codes: &[u8], scale: [f32; 2], out: &mut [f32]) {
+        (self.unpack)(codes, scale, out);
+    }
+
+    /// Rounds of [`ROUND_FLOPS`] multiply-adds in registers: the roof that [`Dense::attend`] is measured against.
+    pub fn multiply_add(&self, rounds: usize) -> f32 {
+        (self.multiply_add)(rounds)
     }
 }

@@ -30,6 +30,12 @@ fn raw(from: &[u8; LANES]) -> __m128i {
 }
 
 #[inline(always)]
+fn fetch(soon: &[u8; 2 * LANES]) {
+    // SAFETY: a hint about an address that a reference holds; SSE is always there.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(soon.as_ptr().cast()) }
+}
+
+#[inline(always)]
 fn nibbles(from: __m128i) -> __m128i {
     // SAFETY: SSE2 is always there.
     unsafe { _mm_and_si128(from, _mm_set1_epi8(15)) }
@@ -61,7 +67,55 @@ impl Avx2 {
     }
 }
 
+/// Halves of both added: of `a`, then of `b`. As in the next two, one blend and one shuffle where two shuffles would do:
+/// shuffles have fewer ports.
+#[inline(always)]
+fn fours(a: __m256, b: __m256) -> __m256 {
+    // SAFETY: the caller is compiled for AVX2.
+    unsafe {
+        let outer = _mm256_blend_ps::<0xf0>(a, b);
+        _mm256_add_ps(outer, _mm256_permute2f128_ps::<0x21>(a, b))
+    }
+}
+
+/// Halves of each quarter of both added: in each quarter of `a`, then of `b`.
+#[inline(always)]
+fn twos(a: __m256, b: __m256) -> __m256 {
+    // SAFETY: the caller is compiled for AVX2.
+    unsafe {
+        let inner = _mm256_shuffle_pd::<0b0101>(_mm256_castps_pd(a), _mm256_castps_pd(b));
+        _mm256_add_ps(_mm256_blend_ps::<0xcc>(a, b), _mm256_castpd_ps(inner))
+    }
+}
+
+/// Pairs of both added, in turn.
+#[inline(always)]
+fn ones(a: __m256, b: __m256) -> __m256 {
+    // SAFETY: the caller is compiled for AVX2.
+    unsafe {
+        let other = _mm256_permute_ps::<0xb1>(_mm256_blend_ps::<0xaa>(b, a));
+        _mm256_add_ps(_mm256_blend_ps::<0xaa>(a, b), other)
+    }
+}
+
+/// The last three steps of the tree for eight vectors of eight lanes: lane `i` is the sum of vector `i`.
+#[inline(always)]
+fn eight(rows: &[__m256; 8]) -> __m256 {
+    let even = twos(fours(rows[0], rows[4]), fours(rows[2], rows[6]));
+    let odd = twos(fours(rows[1], rows[5]), fours(rows[3], rows[7]));
+    ones(even, odd)
+}
+
+/// The first step of the tree.
+#[inline(always)]
+fn folded(row: &Avx2) -> __m256 {
+    // SAFETY: the caller is compiled for AVX2.
+    unsafe { _mm256_add_ps(row.0, row.1) }
+}
+
 impl Vector for Avx2 {
+    const WIDE: bool = false;
+
     #[inline(always)]
     fn splat(x: f32) -> Self {
         // SAFETY: the caller is compiled for AVX2.
@@ -178,6 +232,32 @@ impl Vector for Avx2 {
     fn high(from: &[u8; LANES]) -> Self {
         Self::unsigned(upper(from))
     }
+
+    #[inline(always)]
+    fn exceeds(self, b: Self) -> bool {
+        // SAFETY: the caller is compiled for AVX2.
+        unsafe {
+            let low = _mm256_cmp_ps::<_CMP_GT_OQ>(self.0, b.0);
+            let high = _mm256_cmp_ps::<_CMP_GT_OQ>(self.1, b.1);
+            _mm256_movemask_ps(_mm256_or_ps(low, high)) != 0
+        }
+    }
+
+    #[inline(always)]
+    fn fetch(soon: &[u8; 2 * LANES]) {
+        fetch(soon);
+    }
+
+    #[inline(always)]
+    fn totals(rows: &[Self; LANES]) -> Self {
+        let mut low = [rows[0].0; 8];
+        let mut high = low;
+        for i in 0..8 {
+            low[i] = folded(&rows[i]);
+            high[i] = folded(&rows[8 + i]);
+        }
+        Self(eight(&low), eight(&high))
+    }
 }
 
 /// An operation of one register.
@@ -196,7 +276,42 @@ impl Avx512 {
     }
 }
 
+/// Halves of both added: of `a`, then of `b`; one blend and one shuffle, as for AVX2.
+#[inline(always)]
+fn eights(a: __m512, b: __m512) -> __m512 {
+    // SAFETY: the caller is compiled for AVX-512.
+    unsafe {
+        let outer = _mm512_mask_blend_ps(0xff00, a, b);
+        _mm512_add_ps(outer, _mm512_shuffle_f32x4::<0x4e>(a, b))
+    }
+}
+
+/// Vectors `first`, `first + 4`, `+ 8` and `+ 12` as one of quarters: the first two steps of the tree.
+#[inline(always)]
+fn quarters(rows: &[Avx512; LANES], first: usize) -> __m512 {
+    let a = eights(rows[first].0, rows[first + 8].0);
+    let b = eights(rows[first + 4].0, rows[first + 12].0);
+    // SAFETY: the caller is compiled for AVX-512.
+    unsafe {
+        let outer = _mm512_mask_blend_ps(0xf0f0, a, b);
+        let places = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+        _mm512_add_ps(outer, _mm512_permutex2var_ps(a, places, b))
+    }
+}
+
+/// Halves of each quarter of both added: in each quarter of `a`, then of `b`.
+#[inline(always)]
+fn pairs(a: __m512, b: __m512) -> __m512 {
+    // SAFETY: the caller is compiled for AVX-512.
+    unsafe {
+        let inner = _mm512_shuffle_pd::<0x55>(_mm512_castps_pd(a), _mm512_castps_pd(b));
+        _mm512_add_ps(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_castpd_ps(inner))
+    }
+}
+
 impl Vector for Avx512 {
+    const WIDE: bool = true;
+
     #[inline(always)]
     fn splat(x: f32) -> Self {
         // SAFETY: the caller is compiled for AVX-512.
@@ -290,5 +405,32 @@ impl Vector for Avx512 {
     #[inline(always)]
     fn high(from: &[u8; LANES]) -> Self {
         Self::unsigned(upper(from))
+    }
+
+    #[inline(always)]
+    fn exceeds(self, b: Self) -> bool {
+        // SAFETY: the caller is compiled for AVX-512.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_GT_OQ>(self.0, b.0) != 0 }
+    }
+
+    #[inline(always)]
+    fn fetch(soon: &[u8; 2 * LANES]) {
+        fetch(soon);
+    }
+
+    #[inline(always)]
+    fn totals(rows: &[Self; LANES]) -> Self {
+        let even = pairs(quarters(rows, 0), quarters(rows, 2));
+        let odd = pairs(quarters(rows, 1), quarters(rows, 3));
+        // SAFETY: the caller is compiled for AVX-512.
+        unsafe {
+            let places =
+                _mm512_setr_epi32(1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
+            let other = _mm512_permutex2var_ps(even, places, odd);
+            Self(_mm512_add_ps(
+                _mm512_mask_blend_ps(0xaaaa, even, odd),
+                other,
+            ))
+        }
     }
 }

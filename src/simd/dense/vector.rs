@@ -16,6 +16,8 @@ pub(super) const MAGIC: f32 = 12_582_912.0;
 
 /// Sixteen lanes.
 pub(super) trait Vector: Copy {
+    /// Whether sixteen and more of them fit into registers.
+    const WIDE: bool;
     /// The same number in every lane.
     fn splat(x: f32) -> Self;
     fn load(from: &Block) -> Self;
@@ -44,6 +46,12 @@ pub(super) trait Vector: Copy {
     fn low(from: &[u8; LANES]) -> Self;
     /// High nibbles of bytes.
     fn high(from: &[u8; LANES]) -> Self;
+    /// Whether any lane is greater.
+    fn exceeds(self, b: Self) -> bool;
+    /// Asks for the cache line of something that is read soon, into the second cache: the first is full of tiles.
+    fn fetch(soon: &[u8; 2 * LANES]);
+    /// Lane `i` is the sum of vector `i` by the reduction tree: halves of 8, 4, 2, 1.
+    fn totals(rows: &[Self; LANES]) -> Self;
 }
 
 /// The plain one.
@@ -58,6 +66,8 @@ impl Plain {
 }
 
 impl Vector for Plain {
+    const WIDE: bool = false;
+
     #[inline(always)]
     fn splat(x: f32) -> Self {
         Self([x; LANES])
@@ -145,5 +155,18 @@ impl Vector for Plain {
     #[inline(always)]
     fn high(from: &[u8; LANES]) -> Self {
         Self(from.map(|b| f32::from(b >> 4)))
+    }
+
+    #[inline(always)]
+    fn exceeds(self, b: Self) -> bool {
+        self.0.iter().zip(&b.0).any(|(x, y)| x > y)
+    }
+
+    #[inline(always)]
+    fn fetch(_: &[u8; 2 * LANES]) {}
+
+    #[inline(always)]
+    fn totals(rows: &[Self; LANES]) -> Self {
+        Self(rows.map(super::tile::join))
     }
 }

@@ -1,0 +1,174 @@
+//! `kvplan calibrate`: this machine, measured and fitted into a profile.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use clap::{Args, ValueHint};
+
+use crate::calibrate::facts::today;
+use crate::calibrate::host::HostProbe;
+use crate::calibrate::probe::{Pace, Probe, RecordedProbe, measure};
+use crate::calibrate::raw::{Raw, tidy};
+use crate::calibrate::{Calibrated, device, import};
+use crate::catalog::{self, Shelf};
+use crate::error::{Cause, Error, Result};
+use crate::report::{Style, calibrate as page, json, md, table};
+
+use super::flags::Format;
+use super::out::Out;
+use super::progress;
+
+/// Card whose GPU and link stand under a measured host where none is named: the one of the default question.
+const CARD: &str = "h200-sxm";
+
+/// Arguments of `calibrate`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_long_help = "EXAMPLES:\n  kvplan calibrate --host-only --quick --gpu rtx-5080\n  kvplan calibrate --from calibration/raw/build-7-rtx-5080-2026-11-30.csv\n  \
+    nvbandwidth -j > report.json && kvplan calibrate --from report.json --gpu h100-sxm\n  \
+    kvplan plan --hardware calibration/build-7-rtx-5080-2026-11-30.toml\n\n\
+    Writes DIR/HOST-CARD-DATE.toml and DIR/raw/HOST-CARD-DATE.csv; files of the same day are replaced."
+)]
+pub struct CalibrateArgs {
+    /// A look in under a minute; else a few minutes
+    #[arg(long)]
+    quick: bool,
+    /// Measure memory and cores only; GPU and link are the catalog's
+    #[arg(long, conflicts_with = "from")]
+    host_only: bool,
+    /// Card under the measurements: what was not measured is its
+    #[arg(long, value_name = "NAME")]
+    gpu: Option<String>,
+    /// Fit what was measured before: a raw file, nvbandwidth's JSON, or rows `direction,bytes,GB/s`; `-` is stdin
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "quick")]
+    from: Option<PathBuf>,
+    /// Folder of the profile and of raw/
+    #[arg(short, long = "out", value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "calibration")]
+    out: PathBuf,
+    /// Leave out the host's name
+    #[arg(long)]
+    anonymous: bool,
+    /// Seed of the order of measurements
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Form of the answer
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
+    format: Format,
+}
+
+/// Measures or reads, fits, writes.
+///
+/// # Errors
+/// No such card, file or folder (exit 2); a damaged file (exit 3); no GPU that could be measured (exit 4).
+pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
+    if let Some(gpu) = &args.gpu {
+        catalog::hardware(gpu)?; // before the measurement, not after
+    }
+    let (raw, new) = match &args.from {
+        Some(path) => recorded(args, path, out)?,
+        None => (measured(args, out)?, true),
+    };
+    let card = Some(raw.of("gpu_id").to_string()).filter(|c| !c.is_empty());
+    let card = card.unwrap_or_else(|| CARD.into());
+    let own_file = catalog::extension(&card).is_some();
+    let base = catalog::hardware(&card)?;
+    let done = Calibrated::of(&raw, base, own_file, &|_, _| None)?;
+    if new {
+        write(&args.out.join("raw"), &done.stem, "csv", &raw.text(), out)?;
+    }
+    write(&args.out, &done.stem, "toml", &done.text, out)?;
+    let answer = done.answer();
+    let style = Style { color: out.color() };
+    out.result(&match args.format {
+        Format::Table => table::render(&page::page(&answer), style),
+        Format::Json => json::pretty(&answer)?,
+        Format::Csv => page::csv(&answer)?,
+        Format::Md => md::render(&page::page(&answer)),
+    })
+}
+
+/// A run of its own.
+fn measured(args: &CalibrateArgs, out: &Out) -> Result<Raw> {
+    if let Some(why) = device::obstacle().filter(|_| !args.host_only) {
+        return Err(Error::new(Cause::Device, why).help(
+            "`--host-only` measures memory and cores and takes GPU and link from the catalog (`--gpu NAME`); \
+             `--from FILE` fits what was measured elsewhere",
+        ));
+    }
+    let pace = if args.quick { Pace::QUICK } else { Pace::FULL };
+    let mut probe = HostProbe::new(pace, args.anonymous)?;
+    let mut raw = watched(&mut probe, args.seed, out)?;
+    let card = args.gpu.as_deref().unwrap_or(CARD);
+    // A file's path stands as it was given, a name as the catalog spells it.
+    let card = Shelf::Hardware
+        .id(card)
+        .map_or(card.to_string(), String::from);
+    let mode = if args.quick { "quick" } else { "full" };
+    for (key, value) in [
+        ("date", today()),
+        ("gpu_id", tidy(&card)),
+        ("kvplan", env!("CARGO_PKG_VERSION").into()),
+        ("measured", "host".into()),
+        ("mode", mode.into()),
+        ("seed", args.seed.to_string()),
+    ] {
+        raw.head.insert(key.into(), value);
+    }
+    Ok(raw)
+}
+
+/// Measures under a bar.
+fn watched(probe: &mut dyn Probe, seed: u64, out: &Out) -> Result<Raw> {
+    let pace = probe.pace();
+    let rounds = u64::from(pace.warm_up) + u64::from(pace.repetitions);
+    let total = rounds.saturating_mul(probe.points().len() as u64);
+    let done = Arc::new(AtomicU64::new(0));
+    let watch = progress::samples(total, Arc::clone(&done), out.quiet());
+    let raw = measure(probe, seed, &done)?;
+    drop(watch);
+    Ok(raw)
+}
+
+/// What was measured before; whether it is worth a raw file of its own.
+fn recorded(args: &CalibrateArgs, path: &Path, out: &Out) -> Result<(Raw, bool)> {
+    let shown = path.display().to_string();
+    let read = if path.as_os_str() == "-" {
+        import::read("stdin", std::io::stdin().lock())?
+    } else {
+        let cannot = |e: std::io::Error| {
+            Error::usage(format!("{shown}: cannot be read: {e}"))
+                .help("name a raw file, nvbandwidth's JSON, or rows `direction,bytes,GB/s`")
+        };
+        if path.is_dir() {
+            return Err(Error::usage(format!("{shown}: is a directory")).help("name a file in it"));
+        }
+        let file = File::open(path).map_err(cannot)?;
+        import::read(&shown, BufReader::with_capacity(1 << 16, file))?
+    };
+    read.notes.iter().for_each(|n| out.note(n));
+    let seed = read.raw.of("seed").parse().unwrap_or(args.seed);
+    let mut raw = measure(&mut RecordedProbe::new(read.raw), seed, &AtomicU64::new(0))?;
+    if let Some(gpu) = &args.gpu {
+        let id = Shelf::Hardware.id(gpu).map_or(gpu.clone(), String::from);
+        raw.head.insert("gpu_id".into(), tidy(&id));
+    }
+    if args.anonymous {
+        raw.head.insert("host".into(), "host".into());
+    }
+    Ok((raw, !read.own))
+}
+
+/// Writes a file of the folder, which is made if it is not there.
+fn write(folder: &Path, stem: &str, ending: &str, text: &str, out: &Out) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::usage(format!("{}: cannot be made: {e}", folder.display())))?;
+    let path = folder.join(format!("{stem}.{ending}"));
+    let mut file = Out::beside(&path)?;
+    file.result(text)?;
+    file.finish()?;
+    out.note(&format!("wrote {}", path.display()));
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! What stands behind a measured profile: conditions, every parameter with its fit, tables, the hold-out.
+//!
+//! An optional section `[calibration]` of a machine's file, written by `kvplan calibrate` and read by people and by `kvplan
+//! compare`; the simulator rests on the values above it alone, each of which names its parameter here. Base units.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A calibration.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// The raw measurements, relative to the profile.
+    pub raw: String,
+    /// What was measured on and seen meanwhile: host, driver, clocks, link.
+    #[serde(default)]
+    pub conditions: BTreeMap<String, String>,
+    /// What qualifies it.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// What was fitted.
+    #[serde(default, rename = "parameter")]
+    pub parameters: Vec<FittedParameter>,
+    /// Measured times where a law misses by more than a tenth, or where there is none.
+    #[serde(default, rename = "table")]
+    pub tables: Vec<MeasuredTable>,
+    /// Points that were kept from the fit, predicted and measured.
+    #[serde(default, rename = "holdout")]
+    pub holdouts: Vec<Holdout>,
+}
+
+/// A parameter of a law.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FittedParameter {
+    /// Measurement, lane and term: `ddr_read.threads=2.bandwidth`.
+    pub name: String,
+    /// `s`, `bytes_per_s` or `flop_per_s`.
+    pub unit: String,
+    /// Best estimate.
+    pub value: f64,
+    /// p5 over resampled repetitions.
+    pub low: f64,
+    /// p95.
+    pub high: f64,
+    /// Points that its law was fitted on.
+    pub points: u64,
+    /// Times behind them.
+    pub samples: u64,
+    /// Greatest |predicted / measured - 1| of the law over them.
+    pub worst_residual: f64,
+    /// What was seen while its measurement ran; empty where nothing was noted.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub conditions: String,
+}
+
+/// Medians of a lane.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredTable {
+    /// Measurement and lane.
+    pub name: String,
+    /// What the numbers of a row are; the last is always `us`.
+    pub columns: Vec<String>,
+    /// Rows in ascending order of sizes.
+    pub rows: Vec<Vec<f64>>,
+}
+
+/// A point that was not fitted.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Holdout {
+    /// Its sizes: `threads=2.batch=3.context=3000`.
+    pub shape: String,
+    /// Measurement, mode and part: `tier_loop.stream.step`.
+    pub mode: String,
+    /// By the fitted laws.
+    pub predicted_us: f64,
+    /// Median of its times.
+    pub measured_us: f64,
+    /// predicted / measured - 1.
+    pub error: f64,
+}
+
+impl Holdout {
+    /// Bar of the median error.
+    pub const MEDIAN: f64 = 0.05;
+    /// Bar of the worst error.
+    pub const WORST: f64 = 0.15;
+}

@@ -1,0 +1,443 @@
+//! Attention of a group of queries over the binary16 keys and values of one KV head, in one pass.
+//!
+//! Tiles of 32 tokens: products of the tile's keys with up to eight queries at a time, the running maximum (online
+//! softmax), weights, and the weighted values onto outputs that are not yet divided by the sum of weights. A key is
+//! widened once for all of them. While keys multiply, the tile's values are asked for, and while values add up, the next
+//! keys: otherwise memory waits for arithmetic and arithmetic for memory in turn. Products and weights lie by token and
+//! then by query, so that softmax runs over whole vectors and needs no sum across lanes until the end.
+//!
+//! Products keep the lane order of [`super::tile`] and are joined sixteen at a time by the same tree. Weights of a query are
+//! summed in 16 / C lanes, C being how many queries are taken together (8, 4, 2 or 1, the same on every path), so that a
+//! group's bits are those of the group and not of its queries alone. Rival: widening the cache to binary32 first, which
+//! reads three times the memory that this is bound by.
+
+use super::vector::{Block, LANES, Vector};
+
+/// Tokens that share a maximum.
+pub(super) const TILE: usize = 32;
+
+/// Queries that are taken together at most.
+const MOST: usize = 8;
+
+/// Tokens that stay in a cache while the queries of a large group go over them in turn: whole tiles.
+const STAY: usize = 512;
+
+/// Vectors of a tile's products.
+const VECTORS: usize = TILE * MOST / LANES;
+
+/// Sixteen binary16 numbers.
+type Halves = [u8; 2 * LANES];
+
+/// What a group of queries attends to.
+#[derive(Clone, Copy, Debug)]
+pub struct Attend<'a> {
+    /// Queries, already scaled, rows of `width` numbers.
+    pub queries: &'a [f32],
+    /// Keys, rows of `width` binary16 numbers, little endian.
+    pub keys: &'a [u8],
+    /// Values, as many rows.
+    pub values: &'a [u8],
+    /// Numbers of a row, a multiple of 16.
+    pub width: usize,
+}
+
+/// How far the softmax of a query has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Running {
+    /// Greatest product so far.
+    pub high: f32,
+    /// Sum of weights so far, in lanes.
+    lanes: Block,
+}
+
+impl Running {
+    /// Before the first token.
+    pub const NEW: Self = Self {
+        high: f32::NEG_INFINITY,
+        lanes: [0.0; LANES],
+    };
+
+    /// Sum of weights `e^(product - high)`.
+    pub fn total(&self) -> f32 {
+        let mut lane = self.lanes;
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                lane[i] += lane[i + half];
+            }
+        }
+        lane[0]
+    }
+}
+
+/// The softmax of `C` queries: lane `i` is of query `i % C`.
+#[derive(Clone, Copy)]
+struct Softmax {
+    high: Block,
+    sum: Block,
+}
+
+impl Softmax {
+    #[inline(always)]
+    fn of<const C: usize>(runs: &[Running]) -> Self {
+        let (mut high, mut sum) = ([0.0; LANES], [0.0; LANES]);
+        for i in 0..LANES {
+            high[i] = runs[i % C].high;
+            sum[i] = runs[i % C].lanes[i / C];
+        }
+        Self { high, sum }
+    }
+
+    #[inline(always)]
+    fn keep<const C: usize>(&self, runs: &mut [Running]) {
+        for i in 0..LANES {
+            runs[i % C].high = self.high[i];
+            runs[i % C].lanes[i / C] = self.sum[i];
+        }
+    }
+}
+
+/// Rows of a tile, the last again where there are fewer.
+struct Rows<'a> {
+    row: [&'a [Halves]; TILE],
+    count: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of `blocks` blocks in `all`, which has one at least.
+    #[inline(always)]
+    fn of(all: &'a [Halves], blocks: usize) -> Self {
+        let mut row = [&all[..blocks]; TILE];
+        let mut count = 0;
+        for (row, from) in row.iter_mut().zip(all.chunks_exact(blocks)) {
+            *row = from;
+            count += 1;
+        }
+        for i in count..TILE {
+            row[i] = row[count - 1];
+        }
+        Self { row, count }
+    }
+}
+
+/// Products of `R` keys from key `r0` on with `C` queries from query `c0` on, into place `r * queries + c`.
+#[inline(always)]
+fn block<V: Vector, const R: usize, const C: usize>(
+    keys: &[&[Halves]],
+    queries: &[&[Block]; MOST],
+    (r0, c0, count): (usize, usize, usize),
+    out: &mut [V; LANES],
+) {
+    let blocks = queries[c0].len();
+    let (mut from, mut to): ([&[Halves]; R], [&[Block]; C]) = ([&[]; R], [&[]; C]);
+    for r in 0..R {
+        from[r] = &keys[r0 + r][..blocks];
+    }
+    for c in 0..C {
+        to[c] = &queries[c0 + c][..blocks];
+    }
+    let mut sum = [[V::splat(0.0); C]; R];
+    for d in 0..blocks {
+        let mut k = [V::splat(0.0); R];
+        for r in 0..R {
+            k[r] = V::halves(&from[r][d]);
+        }
+        for c in 0..C {
+            let q = V::load(&to[c][d]);
+            for r in 0..R {
+                sum[r][c] = k[r].fma(q, sum[r][c]);
+            }
+        }
+    }
+    for r in 0..R {
+        for c in 0..C {
+            out[(r0 + r) * count + c0 + c] = sum[r][c];
+        }
+    }
+}
+
+/// Products of `R = 16 / C` keys with `C` queries: lane `r * C + c`.
+#[inline(always)]
+fn sixteen<V: Vector, const R: usize, const C: usize>(
+    keys: &[&[Halves]],
+    queries: &[&[Block]; MOST],
+) -> V {
+    let mut sums = [V::splat(0.0); LANES];
+    if V::WIDE {
+        block::<V, R, C>(keys, queries, (0, 0, C), &mut sums);
+    } else if C == 1 {
+        for r in (0..R).step_by(4) {
+            block::<V, 4, 1>(keys, queries, (r, 0, C), &mut sums);
+        }
+    } else {
+        for r in (0..R).step_by(2) {
+            for c in (0..C).step_by(2) {
+                block::<V, 2, 2>(keys, queries, (r, c, C), &mut sums);
+            }
+        }
+    }
+    V::totals(&sums)
+}
+
+/// Asks for the lines of some blocks, four lines at a time.
+#[inline(always)]
+fn fetch<V: Vector>(blocks: &[Halves]) {
+    let (fours, rest) = blocks.as_chunks::<8>();
+    for four in fours {
+        V::fetch(&four[0]);
+        V::fetch(&four[2]);
+        V::fetch(&four[4]);
+        V::fetch(&four[6]);
+    }
+    for line in rest.chunks(2) {
+        V::fetch(&line[0]);
+    }
+}
+
+/// Products of the tile's keys with `C` queries, asking for the rows `ahead` meanwhile; returns their maximum by lanes.
+#[inline(always)]
+fn products<V: Vector, const R: usize, const C: usize>(
+    keys: &Rows<'_>,
+    ahead: &[Halves],
+    queries: &[&[Block]; MOST],
+    scores: &mut [Block; VECTORS],
+) -> V {
+    let mut most = V::splat(f32::NEG_INFINITY);
+    let mut ahead = ahead.chunks(R * queries[0].len());
+    for (i, score) in scores.iter_mut().enumerate().take(TILE / R) {
+        if let Some(rows) = ahead.next() {
+            fetch::<V>(rows);
+        }
+        // Beyond the last key it is taken again, which changes no maximum.
+        let products: V = sixteen::<V, R, C>(&keys.row[i * R..(i + 1) * R], queries);
+        products.store(score);
+        most = most.at_least(products);
+    }
+    most
+}
+
+/// Raises the running maxima to `most`; what was gathered before shrinks.
+#[inline(always)]
+fn raise<V: Vector, const C: usize>(most: V, run: &mut Softmax, outs: &mut [&mut [Block]; MOST]) {
+    let mut lanes = [0.0; LANES];
+    most.store(&mut lanes);
+    let mut high = run.high;
+    for i in 0..LANES {
+        for x in lanes.iter().skip(i % C).step_by(C) {
+            high[i] = if *x > high[i] { *x } else { high[i] };
+        }
+    }
+    let mut keep = [0.0; LANES];
+    super::curve::exp(V::load(&run.high).sub(V::load(&high))).store(&mut keep);
+    for (keep, old) in keep.iter_mut().zip(&run.high) {
+        if *old == f32::NEG_INFINITY {
+            *keep = 0.0; // before the first token there is nothing to keep
+        }
+    }
+    let sum = V::load(&run.sum).mul(V::load(&keep));
+    sum.store(&mut run.sum);
+    for (out, keep) in outs.iter_mut().zip(&keep).take(C) {
+        for block in out.iter_mut() {
+            V::load(block).mul(V::splat(*keep)).store(block);
+        }
+    }
+    run.high = high;
+}
+
+/// Products of `rows` tokens to weights under the running maxima, which grow seldom.
+#[inline(always)]
+fn weigh<V: Vector, const R: usize, const C: usize>(
+    scores: &mut [Block; VECTORS],
+    rows: usize,
+    most: V,
+    run: &mut Softmax,
+    outs: &mut [&mut [Block]; MOST],
+) {
+    if most.exceeds(V::load(&run.high)) {
+        raise::<V, C>(most, run, outs);
+    }
+    let high = V::load(&run.high);
+    for score in scores.iter_mut().take(TILE / R) {
+        super::curve::exp(V::load(score).sub(high)).store(score);
+    }
+    if rows < TILE {
+        scores.as_flattened_mut()[rows * C..].fill(0.0);
+    }
+    let mut sum = V::load(&run.sum);
+    for score in scores.iter().take(TILE / R) {
+        sum = sum.add(V::load(score));
+    }
+    sum.store(&mut run.sum);
+}
+
+/// `N` blocks from block `from` on of `M` of `C` outputs from output `c0` on, plus the tile's weighted values; asks for the
+/// same blocks of the keys `ahead`.
+#[inline(always)]
+fn strip<V: Vector, const N: usize, const M: usize, const C: usize>(
+    weights: &[[f32; C]],
+    (values, ahead): (&Rows<'_>, &[Halves]),
+    outs: &mut [&mut [Block]; MOST],
+    (from, c0): (usize, usize),
+) {
+    let mut sum = [[V::splat(0.0); N]; M];
+    for c in 0..M {
+        let out = &outs[c0 + c][from..from + N];
+        for n in 0..N {
+            sum[c][n] = V::load(&out[n]);
+        }
+    }
+    let mut ahead = ahead.chunks_exact(outs[c0].len());
+    for (row, weights) in values.row.iter().zip(weights).take(values.count) {
+        if let Some(ahead) = ahead.next() {
+            fetch::<V>(&ahead[from..from + N]);
+        }
+        let row = &row[from..from + N];
+        let mut v = [V::splat(0.0); N];
+        for n in 0..N {
+            v[n] = V::halves(&row[n]);
+        }
+        for c in 0..M {
+            let weight = V::splat(weights[c0 + c]);
+            for n in 0..N {
+                sum[c][n] = weight.fma(v[n], sum[c][n]);
+            }
+        }
+    }
+    for c in 0..M {
+        let out = &mut outs[c0 + c][from..from + N];
+        for n in 0..N {
+            sum[c][n].store(&mut out[n]);
+        }
+    }
+}
+
+/// The tile's weighted values onto `C` outputs, asking for what lies ahead; only how many registers there are decides how
+/// many blocks and outputs go together.
+#[inline(always)]
+fn gather<V: Vector, const C: usize>(
+    weights: &[[f32; C]],
+    values: (&Rows<'_>, &[Halves]),
+    outs: &mut [&mut [Block]; MOST],
+) {
+    let blocks = outs[0].len();
+    let mut from = 0;
+    while from < blocks {
+        let left = blocks - from;
+        from += if V::WIDE && C <= 2 && left >= 8 {
+            strip::<V, 8, C, C>(weights, values, outs, (from, 0));
+            8
+        } else if V::WIDE && C <= 4 && left >= 4 {
+            strip::<V, 4, C, C>(weights, values, outs, (from, 0));
+            4
+        } else if V::WIDE && left >= 2 {
+            strip::<V, 2, C, C>(weights, values, outs, (from, 0));
+            2
+        } else if C >= 2 && left >= 2 {
+            for c in (0..C).step_by(2) {
+                strip::<V, 2, 2, C>(weights, values, outs, (from, c));
+            }
+            2
+        } else if C == 1 && left >= 4 {
+            strip::<V, 4, 1, C>(weights, values, outs, (from, 0));
+            4
+        } else {
+            for c in 0..C {
+                strip::<V, 1, 1, C>(weights, values, outs, (from, c));
+            }
+            1
+        };
+    }
+}
+
+/// Keys and values of a head, in blocks.
+#[derive(Clone, Copy)]
+struct Cache<'a> {
+    keys: &'a [Halves],
+    values: &'a [Halves],
+    blocks: usize,
+}
+
+/// Tokens `from..to` for `C` queries, `R = 16 / C`; the `first` queries ask for what lies ahead.
+#[inline(always)]
+fn pass<V: Vector, const R: usize, const C: usize>(
+    over: Cache<'_>,
+    (from, to, first): (usize, usize, bool),
+    queries: &[Block],
+    out: &mut [Block],
+    runs: &mut [Running],
+) {
+    let blocks = over.blocks;
+    let mut q: [&[Block]; MOST] = [&[]; MOST];
+    for (q, row) in q.iter_mut().zip(queries.chunks_exact(blocks)) {
+        *q = row;
+    }
+    let mut outs: [&mut [Block]; MOST] = Default::default();
+    for (outs, row) in outs.iter_mut().zip(out.chunks_exact_mut(blocks)) {
+        *outs = row;
+    }
+    let mut run = Softmax::of::<C>(runs);
+    let mut scores = [[0.0; LANES]; VECTORS];
+    for at in (from..to).step_by(TILE) {
+        let end = to.min(at + TILE);
+        let keys = Rows::of(&over.keys[at * blocks..end * blocks], blocks);
+        let all = &over.values[at * blocks..end * blocks];
+        let values = Rows::of(all, blocks);
+        let soon = if first { all } else { &[] };
+        let most = products::<V, R, C>(&keys, soon, &q, &mut scores);
+        weigh::<V, R, C>(&mut scores, keys.count, most, &mut run, &mut outs);
+        let next = if first {
+            &over.keys[end * blocks..]
+        } else {
+            &[]
+        };
+        let weights = scores.as_flattened().as_chunks::<C>().0;
+        gather::<V, C>(weights, (&values, next), &mut outs);
+    }
+    run.keep::<C>(runs);
+}
+
+/// See [`super::Dense::attend`].
+#[inline(always)]
+pub(super) fn attend<V: Vector>(over: Attend<'_>, out: &mut [f32], runs: &mut [Running]) {
+    let blocks = over.width / LANES;
+    if blocks == 0 {
+        return;
+    }
+    let (keys, values) = (over.keys.as_chunks().0, over.values.as_chunks().0);
+    let rows = (keys.len() / blocks).min(values.len() / blocks);
+    let queries: &[Block] = over.queries.as_chunks().0;
+    let over = Cache {
+        keys: &keys[..rows * blocks],
+        values: &values[..rows * blocks],
+        blocks,
+    };
+    let out: &mut [Block] = out.as_chunks_mut().0;
+    for start in (0..rows).step_by(STAY) {
+        let end = rows.min(start + STAY);
+        let mut at = 0;
+        while at < runs.len() {
+            let wide = together(runs.len() - at);
+            let part = at * blocks..(at + wide) * blocks;
+            let (q, o) = (&queries[part.clone()], &mut out[part]);
+            let r = &mut runs[at..at + wide];
+            let tokens = (start, end, at == 0);
+            match wide {
+                8 => pass::<V, 2, 8>(over, tokens, q, o, r),
+                4 => pass::<V, 4, 4>(over, tokens, q, o, r),
+                2 => pass::<V, 8, 2>(over, tokens, q, o, r),
+                _ => pass::<V, 16, 1>(over, tokens, q, o, r),
+            }
+            at += wide;
+        }
+    }
+}
+
+/// How many of the `left` queries are taken together.
+#[inline(always)]
+fn together(left: usize) -> usize {
+    match left {
+        8.. => 8,
+        4.. => 4,
+        2.. => 2,
+        _ => 1,
+    }
+}
