@@ -171,15 +171,26 @@ pub fn hardware_unmeasured(name: &str) -> Result<Hardware> {
 
 fn hardware_from(name: &str, measured: bool) -> Result<Hardware> {
     if extension(name) == Some("toml") {
-        let text = read(name)?;
-        let mut hardware: Hardware = parse(&text, name)?;
-        fill(&mut hardware, measured)?;
-        lint::hardware(&hardware, &text, name)?;
-        return Ok(hardware);
+        return user_hardware(&read(name)?, name, measured);
     }
     let entry = Shelf::Hardware.entry(name)?;
     let mut hardware = parse(entry.text, &format!("models/hardware/{}.toml", entry.id))?;
     fill(&mut hardware, measured)?;
+    Ok(hardware)
+}
+
+/// A machine from the text of a file named `name`.
+///
+/// # Errors
+/// As [`hardware`].
+pub fn hardware_in(text: &str, name: &str) -> Result<Hardware> {
+    user_hardware(text, name, true)
+}
+
+fn user_hardware(text: &str, name: &str, measured: bool) -> Result<Hardware> {
+    let mut hardware: Hardware = parse(text, name)?;
+    fill(&mut hardware, measured)?;
+    lint::hardware(&hardware, text, name)?;
     Ok(hardware)
 }
 

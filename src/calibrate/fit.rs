@@ -21,8 +21,11 @@ pub const MISSES: f64 = 0.10;
 /// Interval of a rate that rests on a single time: 5 % either way.
 const ALONE: f64 = 0.05;
 
-/// Resampled fits behind an interval.
-const DRAWS: u32 = 300;
+/// Resampled fits behind an interval: so many, fewer on a great many samples.
+const DRAWS: usize = 300;
+
+/// Samples drawn for the intervals of a lane, about.
+const DRAWN: usize = 1_000_000;
 
 /// Seed of the resampling.
 const SEED: u64 = 20_260_510;
@@ -215,20 +218,21 @@ fn lined(
     let enough = series.len() >= all;
     let whole = Some(rows(all)).filter(|_| enough);
     let whole = whole.and_then(|rows| Some((least::fit(&rows, medians)?, rows)));
-    let (best, rows) = match whole {
-        Some(found) => found,
-        None => {
-            let rows = rows(1);
-            let term = law.terms[all - 1].name;
-            out.note = Some(format!(
-                "{label}: too few sizes for all terms, {term} alone is fitted"
-            ));
-            (least::fit(&rows, medians)?, rows)
-        }
+    let (best, rows) = if let Some(found) = whole {
+        found
+    } else {
+        let rows = rows(1);
+        let term = law.terms[all - 1].name;
+        out.note = Some(format!(
+            "{label}: too few sizes for all terms, {term} alone is fitted"
+        ));
+        (least::fit(&rows, medians)?, rows)
     };
     let samples: Vec<&[f64]> = series.iter().map(|s| s.us.as_slice()).collect();
-    let mut ends = least::intervals(&rows, &samples, &best, DRAWS, SEED);
-    if samples.iter().map(|s| s.len()).sum::<usize>() == 1 {
+    let count = samples.iter().map(|s| s.len()).sum::<usize>();
+    let draws = u32::try_from((DRAWN / count.max(1)).clamp(20, DRAWS)).unwrap_or(20);
+    let mut ends = least::intervals(&rows, &samples, &best, draws, SEED);
+    if count == 1 {
         for (ends, c) in ends.iter_mut().zip(&best.coefficients) {
             *ends = [c / (1.0 + ALONE), c / (1.0 - ALONE)];
         }

@@ -139,10 +139,10 @@ fn merge(shape: Shape, parts: &[Part], out: &mut [f32]) {
         let total: f32 = parts.iter().map(|p| keep(p) * of(p).total()).sum();
         out.fill(0.0);
         for p in parts.iter().filter(|_| total > 0.0) {
-            let share = keep(p) / total;
+            let factor = keep(p) / total;
             let from = &p.out[query * shape.head_dim..(query + 1) * shape.head_dim];
             for (out, x) in out.iter_mut().zip(from) {
-                *out += share * x;
+                *out += factor * x;
             }
         }
     }

@@ -215,11 +215,8 @@ impl Lane {
     /// The lane of a point.
     pub fn of(point: &Point, part: Part) -> Self {
         let varies = of(point.measurement).map_or(Field::ALL, |l| l.varies);
-        let point = varies.iter().fold(point.clone(), |p, f| p.without(*f));
-        let point = Point {
-            hold: false,
-            ..point
-        };
+        let mut point = varies.iter().fold(point.clone(), |p, f| p.without(*f));
+        point.hold = false;
         Self { point, part }
     }
 

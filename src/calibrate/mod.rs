@@ -24,7 +24,8 @@ pub mod table;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::catalog;
+use crate::error::{Error, Result};
 use crate::hardware::{Calibration, Hardware};
 use fit::Fits;
 use probe::{Part, Point};
@@ -64,7 +65,7 @@ impl Calibrated {
     /// `beyond` predicts held-out points that no law covers.
     ///
     /// # Errors
-    /// Internal: the profile cannot be written.
+    /// Data: a measured value that no machine has.
     pub fn of(
         raw: &Raw,
         base: Hardware,
@@ -74,8 +75,13 @@ impl Calibrated {
         let fits = Fits::of(raw);
         let holdouts = fits.holdouts(raw, beyond);
         let hardware = profile::profile(base, raw, &fits, holdouts);
+        let text = profile::file(&hardware, kernels)?;
+        catalog::hardware_in(&text, "the profile").map_err(|e| {
+            Error::data(format!("what was measured makes no machine: {}", e.message))
+                .help("look at the raw file: a time in it is not what it says")
+        })?;
         Ok(Self {
-            text: profile::file(&hardware, kernels)?,
+            text,
             stem: profile::stem(raw),
             hardware,
         })

@@ -221,7 +221,7 @@ impl Point {
         }
         for field in Field::ALL {
             if let Some(size) = self.get(*field) {
-                out += &format!(".{}={size}", field.word());
+                out = out + "." + field.word() + "=" + &size.to_string();
             }
         }
         out
@@ -252,13 +252,13 @@ impl Pace {
     /// For a look: well under a minute.
     pub const QUICK: Self = Self {
         warm_up: 1,
-        repetitions: 7,
+        repetitions: 25,
         budget: Duration::from_secs(35),
     };
     /// For a profile: a few minutes at most.
     pub const FULL: Self = Self {
         warm_up: 2,
-        repetitions: 21,
+        repetitions: 101,
         budget: Duration::from_secs(330),
     };
 }
@@ -286,50 +286,73 @@ pub trait Probe {
 }
 
 /// Fewest samples of a point.
-const FEWEST: u32 = 3;
+const FEWEST: usize = 3;
+
+/// A point on its way.
+struct Taking {
+    point: Point,
+    samples: Vec<Vec<Reading>>,
+    /// The probe cannot time it (any more).
+    gone: bool,
+}
+
+impl Taking {
+    fn enough(&self) -> bool {
+        self.gone || self.samples.len() >= FEWEST
+    }
+
+    /// Asks for one sample, which counts unless it warms up.
+    fn take(&mut self, probe: &mut dyn Probe, counts: bool) -> Result<()> {
+        match probe.sample(&self.point)? {
+            Some(mut readings) if counts => {
+                readings.sort_by_key(|r| r.part);
+                self.samples.push(readings);
+            }
+            Some(_) => {}
+            None => self.gone = true,
+        }
+        Ok(())
+    }
+}
 
 /// Times all points of a probe, counting samples in `done`.
 ///
 /// # Errors
 /// What the probe says.
 pub fn measure(probe: &mut dyn Probe, seed: u64, done: &AtomicU64) -> Result<Raw> {
-    let (points, pace) = (probe.points(), probe.pace());
-    let mut raw = Raw::default();
-    let mut order: Vec<usize> = (0..points.len()).collect();
-    let mut gone = vec![false; points.len()];
-    let mut taken: Vec<Vec<Vec<Reading>>> = vec![Vec::new(); points.len()];
+    let pace = probe.pace();
+    let taking = |point| Taking {
+        point,
+        samples: Vec::new(),
+        gone: false,
+    };
+    let mut all: Vec<Taking> = probe.points().into_iter().map(taking).collect();
+    let mut order: Vec<usize> = (0..all.len()).collect();
     let mut rng = stream(seed, Purpose::Order);
     let begun = Instant::now();
     for round in 0..pace.warm_up.saturating_add(pace.repetitions) {
+        let counts = round >= pace.warm_up;
         for i in (1..order.len()).rev() {
             order.swap(i, rng.random_range(0..=i));
         }
         for at in &order {
+            let point = &mut all[*at];
+            // Late, warm-up is left out and nothing is asked more than it must be.
             let late = begun.elapsed() > pace.budget;
-            let enough = taken[*at].len() >= FEWEST as usize;
-            if gone[*at] || late && (enough || round < pace.warm_up) {
-                continue;
+            if !point.gone && !(late && (point.enough() || !counts)) {
+                point.take(probe, counts)?;
+                done.fetch_add(1, Ordering::Relaxed);
             }
-            match probe.sample(&points[*at])? {
-                Some(mut readings) if round >= pace.warm_up => {
-                    readings.sort_by_key(|r| r.part);
-                    taken[*at].push(readings);
-                }
-                Some(_) => {}
-                None => gone[*at] = true,
-            }
-            done.fetch_add(1, Ordering::Relaxed);
         }
-        let over = begun.elapsed() > pace.budget;
-        let enough = |(t, gone): (&Vec<_>, &bool)| *gone || t.len() >= FEWEST as usize;
-        let whole = round >= pace.warm_up && taken.iter().zip(&gone).all(enough);
-        if gone.iter().all(|g| *g) || over && whole {
+        let late = begun.elapsed() > pace.budget;
+        if all.iter().all(|p| p.gone) || late && all.iter().all(Taking::enough) {
             break;
         }
     }
-    for (point, samples) in points.iter().zip(taken) {
-        for reading in samples.into_iter().flatten() {
-            raw.push(point.clone(), reading.part, reading.us);
+    let mut raw = Raw::default();
+    for taken in all {
+        for reading in taken.samples.into_iter().flatten() {
+            raw.push(taken.point.clone(), reading.part, reading.us);
         }
     }
     raw.head = probe.head()?;

@@ -266,7 +266,7 @@ fn link(h: &mut Hardware, fits: &Fits) {
         (down, "copy.duplex.d2h.bandwidth"),
     ];
     let shares = both.map(|(lone, name)| Some(share(of(name)?, lone?, "the share")));
-    if let Some(duplex) = mean(shares.into_iter().flatten().collect()) {
+    if let Some(duplex) = mean(&shares.into_iter().flatten().collect::<Vec<_>>()) {
         h.link.duplex = duplex;
     }
     let Some(up) = up else { return };
@@ -292,7 +292,7 @@ fn link(h: &mut Hardware, fits: &Fits) {
 }
 
 /// The mean of shares, with the range of their intervals.
-fn mean(shares: Vec<Value<Share>>) -> Option<Value<Share>> {
+fn mean(shares: &[Value<Share>]) -> Option<Value<Share>> {
     let first = shares.first()?;
     let values = shares.iter().map(|s| s.value);
     let low = shares.iter().map(|s| s.low).fold(1.0, f64::min);

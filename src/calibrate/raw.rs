@@ -35,6 +35,9 @@ const LONGEST: usize = 2000;
 /// Most rows of a file.
 const MOST_ROWS: u64 = 4_000_000;
 
+/// Most parts of points.
+const MOST_SERIES: usize = 5_000;
+
 /// Most lines of a head.
 const MOST_KEYS: usize = 400;
 
@@ -267,70 +270,74 @@ impl Reader<'_> {
     }
 
     fn row(&mut self, line: &str) -> Result<()> {
-        let names = columns();
         let cells: Vec<&str> = line.split(',').collect();
-        if cells.len() != names.len() {
-            let why = format!(
-                "{} cells where there are {} columns",
-                cells.len(),
-                names.len()
-            );
+        let columns = columns().len();
+        if cells.len() != columns {
+            let why = format!("{} cells where there are {columns} columns", cells.len());
             return Err(self.bad(&why));
         }
         self.rows += 1;
         if self.rows > MOST_ROWS {
             return Err(self.bad("more rows than any run has"));
         }
-        let cell = |column: usize, what: &str| {
-            let (name, line) = (self.name, self.line);
-            let shown: String = cells[column].chars().take(40).collect();
-            Error::data(format!(
-                "{name}: line {line}, column {} ({}): `{shown}` is {what}",
-                column + 1,
-                names[column]
-            ))
-        };
-        let measurement = Measurement::of(cells[0]).ok_or_else(|| cell(0, "no measurement"))?;
-        if !is_mode(cells[1]) {
-            return Err(cell(1, "no mode: lower-case letters, digits and dashes"));
-        }
-        let mut point = Point::new(measurement, cells[1]);
-        point.hold = match cells[2] {
-            "fit" => false,
-            "hold" => true,
-            _ => return Err(cell(2, "neither fit nor hold")),
-        };
-        let part = Part::of(cells[3]).ok_or_else(|| cell(3, "no part"))?;
-        if !cells[4].is_empty() {
-            let way = Direction::of(cells[4]).ok_or_else(|| cell(4, "no direction"))?;
-            point = point.going(way);
-        }
-        for (i, field) in Field::ALL.iter().enumerate() {
-            let column = FRONT.len() + i;
-            if !cells[column].is_empty() {
-                let size = whole(cells[column]).ok_or_else(|| cell(column, "no size"))?;
-                point = point.with(*field, size);
-            }
-        }
-        let last = names.len() - 1;
-        let us = cells[last].parse().ok();
+        let cell = |(column, what): (usize, String)| self.cell(&cells, column, &what);
+        let point = point(&cells).map_err(cell)?;
+        let part = Part::of(cells[3]).ok_or_else(|| cell((3, "no part".into())))?;
+        let us = cells[columns - 1].parse().ok();
         let us = us.filter(|us: &f64| us.is_finite() && *us > 0.0 && *us < MOST_US);
-        let us = us.ok_or_else(|| cell(last, "no time in microseconds"))?;
+        let us = us.ok_or_else(|| cell((columns - 1, "no time in microseconds".into())))?;
         let at = self.raw.places.get(&(point.clone(), part));
         let number = at.map_or(0, |at| self.raw.series[*at].us.len());
-        if whole(cells[last - 1]) != Some(number as u64) {
-            return Err(cell(
-                last - 1,
-                &format!("not the next sample of this point, {number}"),
-            ));
+        if whole(cells[columns - 2]) != Some(number as u64) {
+            let what = format!("not the next sample of this point, {number}");
+            return Err(cell((columns - 2, what)));
+        }
+        if number == 0 && self.raw.series.len() >= MOST_SERIES {
+            return Err(self.bad("more points than any run has"));
         }
         self.raw.push(point, part, us);
         Ok(())
     }
 
+    /// An error at a cell.
+    fn cell(&self, cells: &[&str], column: usize, what: &str) -> Error {
+        let (name, line, title) = (self.name, self.line, columns()[column]);
+        let shown: String = cells[column].chars().take(40).collect();
+        let column = column + 1;
+        Error::data(format!(
+            "{name}: line {line}, column {column} ({title}): `{shown}` is {what}"
+        ))
+    }
+
     fn bad(&self, why: &str) -> Error {
         Error::data(format!("{}: line {}: {why}", self.name, self.line))
     }
+}
+
+/// The point of a row; else the column that says none, and what it is.
+fn point(cells: &[&str]) -> std::result::Result<Point, (usize, String)> {
+    let no = |column: usize, what: &str| (column, what.to_string());
+    let measurement = Measurement::of(cells[0]).ok_or_else(|| no(0, "no measurement"))?;
+    if !is_mode(cells[1]) {
+        return Err(no(1, "no mode: lower-case letters, digits and dashes"));
+    }
+    let mut point = Point::new(measurement, cells[1]);
+    point.hold = match cells[2] {
+        "fit" => false,
+        "hold" => true,
+        _ => return Err(no(2, "neither fit nor hold")),
+    };
+    if !cells[4].is_empty() {
+        let way = Direction::of(cells[4]).ok_or_else(|| no(4, "no direction"))?;
+        point = point.going(way);
+    }
+    for (column, field) in (FRONT.len()..).zip(Field::ALL) {
+        if !cells[column].is_empty() {
+            let size = whole(cells[column]).ok_or_else(|| no(column, "no size"))?;
+            point = point.with(*field, size);
+        }
+    }
+    Ok(point)
 }
 
 /// A whole number that a float holds.

@@ -1,7 +1,7 @@
 //! One profile of a machine beside another: what drifted, and what that does to a plan.
 //!
-//! Every number that both profiles have is compared by its key, and every fitted parameter by its name. Drift is new / old
-//! - 1; a value drifted if that is beyond the tolerance, told apart from noise by whether the intervals meet. What only one
+//! Every number that both profiles have is compared by its key, and every fitted parameter by its name. Drift is
+//! new / old less 1; a value drifted if that is beyond the tolerance, told apart from noise by whether the intervals meet. What only one
 //! of them has is told and drifts by nothing. The plan is the default question on both. Rival: comparing the files as
 //! texts, which calls a digit a change. Base units.
 

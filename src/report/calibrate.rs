@@ -8,7 +8,7 @@ use crate::units::text::{show_rate, show_seconds, significant};
 use super::csv;
 use super::page::{Grid, Page};
 
-/// The page: parameters, tables that were kept, the hold-out, remarks.
+/// The page: parameters, the hold-out, remarks.
 pub fn page(answer: &Answer) -> Page {
     let c = &answer.calibration;
     let mut page = Page::default();
@@ -17,7 +17,7 @@ pub fn page(answer: &Answer) -> Page {
     let mut grid = Grid::new(["PARAMETER", "VALUE", "INTERVAL", "POINTS", "MISSES"]).texts(&[0, 2]);
     for p in &c.parameters {
         grid.row([
-            p.name.clone(),
+            spaced(&p.name),
             show(p, p.value),
             format!("{} to {}", show(p, p.low), show(p, p.high)),
             p.points.to_string(),
@@ -40,8 +40,8 @@ fn holdouts(all: &[Holdout]) -> Grid {
     let mut grid = Grid::new(["WHAT", "SHAPE", "PREDICTED", "MEASURED", "ERROR"]).texts(&[0, 1]);
     for h in all {
         grid.row([
-            h.mode.clone(),
-            h.shape.clone(),
+            spaced(&h.mode),
+            spaced(&h.shape),
             show_seconds(h.predicted_us * 1e-6),
             show_seconds(h.measured_us * 1e-6),
             format!("{:+.1} %", 100.0 * h.error),
@@ -50,8 +50,13 @@ fn holdouts(all: &[Holdout]) -> Grid {
     grid
 }
 
+/// A name whose parts wrap.
+fn spaced(name: &str) -> String {
+    name.replace('.', " ")
+}
+
 /// A figure of a parameter.
-pub(super) fn show(p: &FittedParameter, value: f64) -> String {
+fn show(p: &FittedParameter, value: f64) -> String {
     match p.unit.as_str() {
         "s" => show_seconds(value),
         "bytes_per_s" => show_rate(value),

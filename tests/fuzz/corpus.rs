@@ -474,3 +474,46 @@ pub(crate) fn tables() -> Vec<Vec<u8>> {
     };
     kinds.map(table).collect()
 }
+
+/// Words of raw measurements.
+pub(crate) const RAW: &[&str] = &[
+    "# format = kvplan/raw/1",
+    "# rows = ",
+    "# gpu_id = ",
+    "ddr_read",
+    "host_attention",
+    "tier_loop",
+    "pieces",
+    "hold",
+    "step",
+    "h2d",
+    "both",
+    "9007199254740992",
+    "1e-300",
+    "nan",
+    ",,",
+    "\n",
+    "\"testcases\":",
+    "host_to_device_memcpy_ce",
+    "\"N/A\"",
+    "null",
+    "[[",
+];
+
+/// A raw file, a report of nvbandwidth, rates.
+pub(crate) fn raws() -> Vec<Vec<u8>> {
+    let mut small = kvplan::calibrate::raw::Raw::default();
+    for series in crate::calibrate_make::run().series() {
+        for us in &series.us[..2] {
+            small.push(series.point.clone(), series.part, *us);
+        }
+    }
+    let report = r#"{"nvbandwidth":{"Driver Version":"550","testcases":[{"name":"host_to_device_memcpy_ce","status":"Passed",
+        "bandwidth_matrix":[["55.6","N/A",null]],"sum":55.6}]}}"#;
+    let small = small.text();
+    texts(&[
+        &small,
+        report,
+        "direction,bytes,GB/s\nh2d,4096,3.5\nd2h,1048576,20\n",
+    ])
+}

@@ -11,6 +11,9 @@
 //! to the test folder of `target` and names it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[allow(dead_code)] // shared with the integration tests
+#[path = "../it/calibrate_make.rs"]
+mod calibrate_make;
 mod corpus;
 #[allow(dead_code)] // shared with the integration tests
 #[path = "../it/forward_make.rs"]

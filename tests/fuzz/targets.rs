@@ -1,6 +1,7 @@
 //! What is fuzzed, and what must hold of each.
 
 use crate::corpus;
+use kvplan::calibrate::{Calibrated, import, raw};
 use kvplan::compare::compare;
 use kvplan::compare::log::{self, Software, Start};
 use kvplan::error::Error;
@@ -9,7 +10,7 @@ use kvplan::plan::Plan;
 use kvplan::policy::{self, four_tier::Hbm};
 use kvplan::scenario::settings::{Origin, Source};
 use kvplan::scenario::{Settings, Verb, file, print, resolve};
-use kvplan::trace::import::{Options, import};
+use kvplan::trace::import::{Options, import as import_trace};
 use kvplan::trace::{TraceReader, export, stats, verify};
 use kvplan::units::text;
 use kvplan::validate::tables::KNOWN;
@@ -112,6 +113,14 @@ pub(crate) fn all() -> Vec<Target> {
             }),
             smoke: 150,
         },
+        Target {
+            name: "raw",
+            corpus: corpus::raws(),
+            words: corpus::RAW,
+            repair: None,
+            run: Box::new(measurements),
+            smoke: 1500,
+        },
         plain("units", corpus::units(), corpus::UNITS, units, 8000),
         plain(
             "policy",
@@ -168,6 +177,31 @@ fn engine_log(input: &[u8]) -> Outcome {
                 pool.engine_bytes.is_some(),
                 c.pool_tokens.engine.is_some(),
                 c.reasons.len()
+            ))
+        }
+        Err(e) => refused(&e),
+    }
+}
+
+/// Raw measurements read back as they are written, and make a machine or are refused.
+fn measurements(input: &[u8]) -> Outcome {
+    let read = match import::read("fuzz", input) {
+        Ok(read) => read,
+        Err(e) => return refused(&e),
+    };
+    let text = read.raw.text();
+    assert_eq!(raw::read("again", text.as_bytes()).unwrap(), read.raw);
+    let base = kvplan::catalog::hardware("rtx-5080").unwrap();
+    match Calibrated::of(&read.raw, base, false, &|_, _| None) {
+        Ok(done) => {
+            let calibration = done.answer().calibration;
+            for p in &calibration.parameters {
+                assert!(p.low <= p.value && p.value <= p.high, "{p:?}");
+            }
+            let (tables, held) = (calibration.tables.len(), calibration.holdouts.len());
+            Outcome::Accepted(format!(
+                "own {}, {tables} tables, {held} held out",
+                read.own
             ))
         }
         Err(e) => refused(&e),
@@ -277,7 +311,7 @@ fn imported(dir: &Path, ending: &str, input: &[u8]) -> Outcome {
         std::fs::write(&from, input).unwrap();
     }
     let _ = std::fs::remove_file(&out);
-    match import(&from, &Options::default(), &out) {
+    match import_trace(&from, &Options::default(), &out) {
         Ok(made) => {
             let reader = TraceReader::open(&out).unwrap();
             let rows = made.rows;

@@ -10,6 +10,11 @@ macro_rules! skip {
     }};
 }
 
+mod calibrate_cli;
+mod calibrate_fit;
+mod calibrate_host;
+mod calibrate_make;
+mod calibrate_raw;
 mod catalog;
 mod cli_hostile;
 mod cli_readme;

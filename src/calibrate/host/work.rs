@@ -99,6 +99,11 @@ impl Memory {
         from..from + bytes
     }
 
+    /// A number below `end`, which is not 0.
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.random() % end as u64).unwrap_or(0)
+    }
+
     fn random(&mut self) -> u64 {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
@@ -173,8 +178,7 @@ fn copy(memory: &mut Memory, bytes: usize) {
 /// Pages at random places, no two the same as far as they reach: a walk by an odd stride through all of them.
 fn gather(memory: &mut Memory, bytes: usize, pieces: usize) {
     let pages = (memory.bytes / bytes.max(1)).max(1);
-    let start = memory.random() as usize % pages;
-    let stride = (memory.random() as usize % pages) | 1;
+    let (start, stride) = (memory.below(pages), memory.below(pages) | 1);
     let pieces = pieces.min(memory.target.len() / bytes.max(1));
     let each = pieces.div_ceil(rayon::current_num_threads()).max(1);
     let from = &memory.all[memory.first..memory.first + memory.bytes];
@@ -192,8 +196,7 @@ fn gather(memory: &mut Memory, bytes: usize, pieces: usize) {
 /// A copy of as many scores as asked, from another place each time.
 fn take(memory: &mut Memory, pieces: usize) {
     let pieces = pieces.min(memory.source.len());
-    let room = memory.source.len() - pieces + 1;
-    let from = usize::try_from(memory.random() % room as u64).unwrap_or(0);
+    let from = memory.below(memory.source.len() - pieces + 1);
     memory.scores.clear();
     let scores = &memory.source[from..from + pieces];
     memory.scores.extend_from_slice(scores);

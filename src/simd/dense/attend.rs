@@ -221,9 +221,9 @@ fn raise<V: Vector, const C: usize>(most: V, run: &mut Softmax, outs: &mut [&mut
     let mut lanes = [0.0; LANES];
     most.store(&mut lanes);
     let mut high = run.high;
-    for i in 0..LANES {
+    for (i, high) in high.iter_mut().enumerate() {
         for x in lanes.iter().skip(i % C).step_by(C) {
-            high[i] = if *x > high[i] { *x } else { high[i] };
+            *high = if *x > *high { *x } else { *high };
         }
     }
     let mut keep = [0.0; LANES];

@@ -64,12 +64,12 @@ pub(super) fn multiply_add<V: Vector>(rounds: usize) -> f32 {
 fn chains<V: Vector, const N: usize>(rounds: usize) -> f32 {
     let (shrink, grow) = (V::splat(0.999), V::splat(0.001));
     let mut chain = [V::splat(1.0); N];
-    for n in 0..N {
-        chain[n] = V::splat(1.0 + n as f32);
+    for (n, chain) in chain.iter_mut().enumerate() {
+        *chain = V::splat(1.0 + n as f32);
     }
     for _ in 0..rounds {
-        for n in 0..N {
-            chain[n] = chain[n].fma(shrink, grow);
+        for chain in &mut chain {
+            *chain = chain.fma(shrink, grow);
         }
     }
     let mut sum = V::splat(0.0);
