@@ -47,7 +47,9 @@ fn most<T>(
     }
     let [floor, wanted] = [floor, wanted].map(|b| b >> 20);
     Err(refused(
-        format!("{floor} MiB of {what} are needed; of {wanted} MiB nothing near was given (CUDA error 2)"),
+        format!(
+            "{floor} MiB of {what} are needed; of {wanted} MiB nothing near was given (CUDA error 2)"
+        ),
         "stop what else uses the memory, or raise the limit (`ulimit -l`, a container's memory)",
     ))
 }
@@ -63,7 +65,10 @@ pub(super) struct Device {
 impl Device {
     /// As much of `wanted` as is there.
     pub(super) fn new(gpu: &Gpu, wanted: u64, floor: u64) -> Result<Self> {
-        let (free, _) = gpu.ctx.mem_get_info().map_err(|e| failed("asking for free memory", e))?;
+        let (free, _) = gpu
+            .ctx
+            .mem_get_info()
+            .map_err(|e| failed("asking for free memory", e))?;
         let most_of = free as u64 / OF_DEVICE.1 * OF_DEVICE.0;
         // SAFETY: the context of this thread is that of the GPU; freed when dropped.
         let take = |bytes| unsafe { result::malloc_sync(bytes) }.map(|at| (at, bytes as u64));
@@ -213,18 +218,32 @@ impl Cut {
 }
 
 /// Copies from pinned memory at `from` to the device.
-pub(super) fn up(stream: &CudaStream, pinned: &Pinned, from: u64, to: u64, bytes: u64) -> Result<()> {
+pub(super) fn up(
+    stream: &CudaStream,
+    pinned: &Pinned,
+    from: u64,
+    to: u64,
+    bytes: u64,
+) -> Result<()> {
     let host = pinned.host(from, bytes)?;
     // SAFETY: the range is pinned memory of ours; the device's is the caller's, cut from an allocation.
-    let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to, host.cast(), bytes as usize, stream.cu_stream()) };
+    let code =
+        unsafe { sys::cuMemcpyHtoDAsync_v2(to, host.cast(), bytes as usize, stream.cu_stream()) };
     checked("a copy to the device", code as i32)
 }
 
 /// Copies from the device to pinned memory at `to`.
-pub(super) fn down(stream: &CudaStream, pinned: &Pinned, from: u64, to: u64, bytes: u64) -> Result<()> {
+pub(super) fn down(
+    stream: &CudaStream,
+    pinned: &Pinned,
+    from: u64,
+    to: u64,
+    bytes: u64,
+) -> Result<()> {
     let host = pinned.host(to, bytes)?;
     // SAFETY: as `up`.
-    let code = unsafe { sys::cuMemcpyDtoHAsync_v2(host.cast(), from, bytes as usize, stream.cu_stream()) };
+    let code =
+        unsafe { sys::cuMemcpyDtoHAsync_v2(host.cast(), from, bytes as usize, stream.cu_stream()) };
     checked("a copy to the host", code as i32)
 }
 
@@ -256,5 +275,9 @@ pub(super) fn batch(stream: &CudaStream, moves: &[(u64, u64, usize)]) -> Result<
 
 /// The error of a code.
 pub(super) fn checked(what: &str, code: i32) -> Result<()> {
-    if code == 0 { Ok(()) } else { Err(coded(what, code)) }
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(coded(what, code))
+    }
 }

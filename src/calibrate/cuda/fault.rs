@@ -110,8 +110,15 @@ pub(super) fn failed(what: &str, e: DriverError) -> Error {
 /// The same by its code.
 pub(super) fn coded(what: &str, code: i32) -> Error {
     let known = KNOWN.iter().find(|k| k.0 == code);
-    let (means, way) = known.map_or(("", "the CUDA driver API lists the codes (CUresult)"), |k| (k.1, k.2));
-    let text = if means.is_empty() { String::new() } else { format!(": {means}") };
+    let (means, way) = known.map_or(
+        ("", "the CUDA driver API lists the codes (CUresult)"),
+        |k| (k.1, k.2),
+    );
+    let text = if means.is_empty() {
+        String::new()
+    } else {
+        format!(": {means}")
+    };
     refused(format!("{what}: CUDA error {code}{text}"), way)
 }
 
@@ -126,7 +133,10 @@ mod tests {
             assert_eq!(e.exit_code(), 4);
             assert!(e.message.starts_with(&format!("cuInit: CUDA error {code}")));
             let help = e.help.unwrap();
-            assert!(help.contains("--host-only") && help.contains("--from"), "{help}");
+            assert!(
+                help.contains("--host-only") && help.contains("--from"),
+                "{help}"
+            );
         }
     }
 }

@@ -56,7 +56,9 @@ fn bus_of(device: sys::CUdevice) -> Result<String> {
         return Err(coded("asking for the PCI bus id", code as i32));
     }
     // SAFETY: ends in a zero.
-    Ok(unsafe { CStr::from_ptr(id.as_ptr()) }.to_string_lossy().into_owned())
+    Ok(unsafe { CStr::from_ptr(id.as_ptr()) }
+        .to_string_lossy()
+        .into_owned())
 }
 
 /// Refuses a GPU that nobody may use or that cannot run the kernels.
@@ -104,11 +106,15 @@ impl Gpu {
             ));
         }
         let device = result::device::get(index as i32).map_err(|e| failed("taking the GPU", e))?;
-        let name = result::device::get_name(device).map_err(|e| failed("asking for its name", e))?;
+        let name =
+            result::device::get_name(device).map_err(|e| failed("asking for its name", e))?;
         let name = tidy(&name);
         let capability = check(device, &name)?;
-        let ctx = CudaContext::new(index).map_err(|e| failed(&format!("{name}: making a context"), e))?;
-        let (free, total) = ctx.mem_get_info().map_err(|e| failed("asking for free memory", e))?;
+        let ctx =
+            CudaContext::new(index).map_err(|e| failed(&format!("{name}: making a context"), e))?;
+        let (free, total) = ctx
+            .mem_get_info()
+            .map_err(|e| failed("asking for free memory", e))?;
         if free < LEAST_FREE {
             let [need, free, total] = [LEAST_FREE, free, total].map(|b| b >> 20);
             return Err(refused(
@@ -141,7 +147,10 @@ impl Gpu {
         let (major, minor) = self.capability;
         [
             ("gpu", self.name.clone()),
-            ("gpu.batch_copies", if self.driver.batch { "yes" } else { "no" }.into()),
+            (
+                "gpu.batch_copies",
+                if self.driver.batch { "yes" } else { "no" }.into(),
+            ),
             ("gpu.capability", format!("{major}.{minor}")),
             ("gpu.copy_engines", self.engines.to_string()),
             ("gpu.cuda", self.cuda()),

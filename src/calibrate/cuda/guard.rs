@@ -70,7 +70,11 @@ pub(super) struct Driver {
 fn has(name: &str) -> bool {
     let name: Vec<u8> = name.bytes().chain([0]).collect();
     // SAFETY: the library is there (`open` asks first); the symbol is looked up, not called.
-    unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.as_slice()).is_ok() }
+    unsafe {
+        sys::culib()
+            .get::<unsafe extern "C" fn()>(name.as_slice())
+            .is_ok()
+    }
 }
 
 /// `13.0` of 13000.
@@ -81,7 +85,9 @@ pub(super) fn version(cuda: i32) -> String {
 /// What CUDA_VISIBLE_DEVICES says, where it is set.
 fn visible() -> String {
     let set = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-    set.map_or(String::new(), |v| format!(" (CUDA_VISIBLE_DEVICES is {v:?})"))
+    set.map_or(String::new(), |v| {
+        format!(" (CUDA_VISIBLE_DEVICES is {v:?})")
+    })
 }
 
 /// Starts the driver.
@@ -118,7 +124,12 @@ pub(super) fn open() -> Result<Driver> {
     // SAFETY: no arguments but zero. The code is compared as a number: a driver may know codes that the bindings do not.
     match unsafe { sys::cuInit(0) } as i32 {
         0 => {}
-        100 => return Err(coded(&format!("the driver does not start{}", visible()), 100)),
+        100 => {
+            return Err(coded(
+                &format!("the driver does not start{}", visible()),
+                100,
+            ));
+        }
         code => return Err(coded("the driver does not start", code)),
     }
     let mut count = 0;

@@ -58,7 +58,10 @@ pub(super) fn fingerprint() -> String {
     for (_, text, _) in SOURCES {
         sum.update(text.as_bytes());
     }
-    sum.finalize()[..8].iter().map(|b| format!("{b:02x}")).collect()
+    sum.finalize()[..8]
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect()
 }
 
 /// Compiles one text; the first lines of the log are part of the error.
@@ -105,10 +108,12 @@ impl Kernels {
             let module = compile(file, text)?;
             all.modules.push(module);
             for name in *names {
-                let c_name = CString::new(*name).map_err(|_| Error::internal("a zero in a name"))?;
+                let c_name =
+                    CString::new(*name).map_err(|_| Error::internal("a zero in a name"))?;
                 // SAFETY: a module that was just loaded.
                 let function = unsafe { result::module::get_function(module, c_name) };
-                let function = function.map_err(|e| failed(&format!("finding {name} in {file}.ptx"), e))?;
+                let function =
+                    function.map_err(|e| failed(&format!("finding {name} in {file}.ptx"), e))?;
                 all.functions.insert(name, function);
             }
         }
@@ -116,19 +121,34 @@ impl Kernels {
     }
 
     /// Launches a kernel.
-    pub(super) fn launch(&self, stream: &CudaStream, name: &str, grid: Grid, args: Args) -> Result<()> {
+    pub(super) fn launch(
+        &self,
+        stream: &CudaStream,
+        name: &str,
+        grid: Grid,
+        args: Args,
+    ) -> Result<()> {
         let function = *self
             .functions
             .get(name)
             .ok_or_else(|| Error::internal(format!("no kernel {name}")))?;
         if grid.shared > FREE_SHARED {
-            let what = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let what =
+                sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: a function of a loaded module.
-            let asked = unsafe { result::function::set_function_attribute(function, what, grid.shared as i32) };
-            asked.map_err(|e| failed(&format!("{name}: {} bytes of shared memory", grid.shared), e))?;
+            let asked = unsafe {
+                result::function::set_function_attribute(function, what, grid.shared as i32)
+            };
+            asked.map_err(|e| {
+                failed(
+                    &format!("{name}: {} bytes of shared memory", grid.shared),
+                    e,
+                )
+            })?;
         }
         let mut values = args.0;
-        let mut pointers: Vec<*mut c_void> = values.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
+        let mut pointers: Vec<*mut c_void> =
+            values.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
         let ([x, y, z], [bx, by, bz]) = (grid.grid, grid.block);
         // SAFETY: a function of a loaded module with as many arguments as it has (tests check each against its PTX); the
         // addresses among them are cut from our allocations, and lists hold places within those.
@@ -230,4 +250,3 @@ impl Args {
         self.push(&x.to_le_bytes())
     }
 }
-

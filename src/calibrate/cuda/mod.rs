@@ -13,13 +13,21 @@
 #![allow(unsafe_code, clippy::pedantic)]
 
 mod arena;
+mod attend;
+mod attention;
+mod copies;
 mod fault;
 mod gpu;
 mod guard;
 mod kernels;
 mod nvml;
+mod passes;
+mod pieces;
+mod points;
+mod probe;
 mod rig;
 mod seen;
 
 pub use gpu::Gpu;
 pub use nvml::Watch;
+pub use probe::CudaProbe;

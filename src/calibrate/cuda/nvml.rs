@@ -28,7 +28,8 @@ fn why(e: &NvmlError) -> String {
         NvmlError::LibloadingError(_) => "no NVML library (libnvidia-ml.so.1)".into(),
         NvmlError::DriverNotLoaded => "NVML: the kernel module of the driver is not loaded".into(),
         NvmlError::LibRmVersionMismatch => {
-            "NVML: library and kernel module of the driver differ: reboot, or reload the module".into()
+            "NVML: library and kernel module of the driver differ: reboot, or reload the module"
+                .into()
         }
         e => tidy(&format!("NVML: {e}")),
     }
@@ -47,7 +48,10 @@ fn others(device: &Device<'_>) -> Option<usize> {
         return None;
     }
     let all = compute.into_iter().chain(graphics).flatten();
-    let mut pids: Vec<u32> = all.map(|p| p.pid).filter(|p| *p != std::process::id()).collect();
+    let mut pids: Vec<u32> = all
+        .map(|p| p.pid)
+        .filter(|p| *p != std::process::id())
+        .collect();
     pids.sort_unstable();
     pids.dedup();
     Some(pids.len())
@@ -58,18 +62,30 @@ fn look(device: &Device<'_>) -> Seen {
     let most = |c| device.max_clock_info(c);
     let mig = device.mig_mode().ok().map(|m| m.current == 1);
     Seen {
-        link: both(device.current_pcie_link_gen(), device.current_pcie_link_width()),
+        link: both(
+            device.current_pcie_link_gen(),
+            device.current_pcie_link_width(),
+        ),
         link_most: both(device.max_pcie_link_gen(), device.max_pcie_link_width()),
         clocks: both(clock(Clock::SM), clock(Clock::Memory)),
         clocks_most: both(most(Clock::SM), most(Clock::Memory)),
         throttle: device.current_throttle_reasons().ok().map(|r| r.bits()),
         power: both(device.power_usage(), device.enforced_power_limit()),
         temperature: device.temperature(TemperatureSensor::Gpu).ok(),
-        battery: device.power_source().ok().map(|s| s == PowerSource::Battery),
+        battery: device
+            .power_source()
+            .ok()
+            .map(|s| s == PowerSource::Battery),
         replays: device.pcie_replay_counter().ok(),
         ecc: device.is_ecc_enabled().ok().map(|e| e.currently_enabled),
-        ecc_errors: device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile).ok(),
-        mig: device.mig_is_mig_device_handle().ok().filter(|m| *m).or(mig),
+        ecc_errors: device
+            .total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)
+            .ok(),
+        mig: device
+            .mig_is_mig_device_handle()
+            .ok()
+            .filter(|m| *m)
+            .or(mig),
         others: others(device),
         used: device.memory_info().ok().map(|m| m.used),
         busy: device.utilization_rates().ok().map(|u| u.gpu),
@@ -116,7 +132,9 @@ impl Watch {
     pub fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
         #[cfg(target_os = "linux")]
         {
-            let moved = self.device().is_some_and(|mut d| d.set_cpu_affinity().is_ok());
+            let moved = self
+                .device()
+                .is_some_and(|mut d| d.set_cpu_affinity().is_ok());
             let done = work();
             if moved && let Some(mut device) = self.device() {
                 device.clear_cpu_affinity().ok();
@@ -138,7 +156,10 @@ impl Watch {
                 let driver = nvml.sys_driver_version().ok();
                 out.insert("driver".into(), tidy(&driver.unwrap_or("n/a".into())));
                 let node = device.numa_node_id().ok().map(|n| n.to_string());
-                out.insert("gpu.numa_node".into(), node.unwrap_or_else(|| numa_of(&self.bus)));
+                out.insert(
+                    "gpu.numa_node".into(),
+                    node.unwrap_or_else(|| numa_of(&self.bus)),
+                );
                 let memory = device.memory_info().ok().map(|m| m.total);
                 let small = bar(device.bar1_memory_info().ok().map(|b| b.total), memory);
                 out.extend(small.map(|note| ("note.bar".into(), note)));
@@ -152,7 +173,10 @@ impl Watch {
 
 /// The NUMA node that Linux has for a PCI device.
 fn numa_of(bus: &str) -> String {
-    let path = format!("/sys/bus/pci/devices/{}/numa_node", bus.to_ascii_lowercase());
+    let path = format!(
+        "/sys/bus/pci/devices/{}/numa_node",
+        bus.to_ascii_lowercase()
+    );
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let node = text.trim().parse::<i64>().ok().filter(|n| *n >= 0);
     node.map_or("n/a".into(), |n| n.to_string())

@@ -60,34 +60,53 @@ pub(super) struct Rig {
 /// An event that keeps time.
 pub(super) fn event(gpu: &Gpu) -> Result<CudaEvent> {
     let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
-    gpu.ctx.new_event(flags).map_err(|e| failed("making an event", e))
+    gpu.ctx
+        .new_event(flags)
+        .map_err(|e| failed("making an event", e))
 }
 
 /// Records an event.
 pub(super) fn record(event: &CudaEvent, stream: &CudaStream) -> Result<()> {
-    event.record(stream).map_err(|e| failed("recording an event", e))
+    event
+        .record(stream)
+        .map_err(|e| failed("recording an event", e))
 }
 
 /// Makes a stream wait for an event.
 pub(super) fn wait(stream: &CudaStream, event: &CudaEvent) -> Result<()> {
-    stream.wait(event).map_err(|e| failed("waiting for an event", e))
+    stream
+        .wait(event)
+        .map_err(|e| failed("waiting for an event", e))
 }
 
 /// Waits for all that a stream has.
 pub(super) fn finish(stream: &CudaStream) -> Result<()> {
-    stream.synchronize().map_err(|e| failed("waiting for the device", e))
+    stream
+        .synchronize()
+        .map_err(|e| failed("waiting for the device", e))
 }
 
 /// Microseconds between two events; waits for both.
 pub(super) fn between(from: &CudaEvent, to: &CudaEvent) -> Result<f64> {
-    let ms = from.elapsed_ms(to).map_err(|e| failed("waiting for the device", e))?;
+    let ms = from
+        .elapsed_ms(to)
+        .map_err(|e| failed("waiting for the device", e))?;
     Ok(f64::from(ms) * 1e3)
 }
 
 impl Rig {
     /// Takes memory: as much of `wanted` (device, pinned) as is there; pinned memory next to the card.
-    pub(super) fn new(gpu: Gpu, watch: &Watch, wanted: (u64, u64), available: Option<u64>) -> Result<Self> {
-        let stream = || gpu.ctx.new_stream().map_err(|e| failed("making a stream", e));
+    pub(super) fn new(
+        gpu: Gpu,
+        watch: &Watch,
+        wanted: (u64, u64),
+        available: Option<u64>,
+    ) -> Result<Self> {
+        let stream = || {
+            gpu.ctx
+                .new_stream()
+                .map_err(|e| failed("making a stream", e))
+        };
         let desk = Pinned::new(&gpu, TABLES + 4096, TABLES + 4096, None)?;
         let pinned = watch.beside(|| Pinned::new(&gpu, wanted.1, LEAST.1, available))?;
         Ok(Self {
@@ -111,7 +130,13 @@ impl Rig {
     }
 
     /// Launches a kernel.
-    pub(super) fn launch(&self, stream: &CudaStream, name: &str, grid: Grid, args: Args) -> Result<()> {
+    pub(super) fn launch(
+        &self,
+        stream: &CudaStream,
+        name: &str,
+        grid: Grid,
+        args: Args,
+    ) -> Result<()> {
         self.kernels.launch(stream, name, grid, args)
     }
 
@@ -120,7 +145,13 @@ impl Rig {
         for (i, part) in data.chunks((TABLES as usize) / size_of::<T>()).enumerate() {
             let bytes = size_of_val(part) as u64;
             self.desk.write(self.desk.at + 4096, part)?;
-            arena::up(&self.compute, &self.desk, self.desk.at + 4096, at + i as u64 * TABLES, bytes)?;
+            arena::up(
+                &self.compute,
+                &self.desk,
+                self.desk.at + 4096,
+                at + i as u64 * TABLES,
+                bytes,
+            )?;
             finish(&self.compute)?;
         }
         Ok(())
@@ -128,11 +159,20 @@ impl Rig {
 
     /// Takes numbers off the device.
     pub(super) fn take<T: Plain>(&self, at: u64, count: usize) -> Result<Vec<T>> {
-        let (most, mut out) = ((TABLES as usize) / size_of::<T>(), Vec::with_capacity(count));
+        let (most, mut out) = (
+            (TABLES as usize) / size_of::<T>(),
+            Vec::with_capacity(count),
+        );
         while out.len() < count {
             let n = most.min(count - out.len());
             let from = at + (out.len() * size_of::<T>()) as u64;
-            arena::down(&self.compute, &self.desk, from, self.desk.at + 4096, (n * size_of::<T>()) as u64)?;
+            arena::down(
+                &self.compute,
+                &self.desk,
+                from,
+                self.desk.at + 4096,
+                (n * size_of::<T>()) as u64,
+            )?;
             finish(&self.compute)?;
             out.extend(self.desk.read::<T>(self.desk.at + 4096, n)?);
         }
@@ -191,8 +231,17 @@ impl Rig {
         record(&self.end, main)
     }
 
+    /// Makes a stream begin with the sample that is being queued.
+    pub(super) fn follow(&self, stream: &CudaStream) -> Result<()> {
+        wait(stream, &self.start)
+    }
+
     /// The same with no gate: the host's queueing is in it.
-    pub(super) fn ungated(&self, main: &CudaStream, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    pub(super) fn ungated(
+        &self,
+        main: &CudaStream,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<f64> {
         self.queue(main, &[], work)?;
         between(&self.start, &self.end)
     }
@@ -200,11 +249,19 @@ impl Rig {
     /// Copies both ways until the link is at its best, or half a second; looks at the card meanwhile.
     pub(super) fn warm(&self, watch: &mut Watch) -> Result<()> {
         let begun = Instant::now();
-        let bytes = WARMING.min(self.pinned.bytes / 2).min(self.device.bytes / 2);
+        let bytes = WARMING
+            .min(self.pinned.bytes / 2)
+            .min(self.device.bytes / 2);
         for i in 0..WARMINGS {
             let (host, device) = (self.pinned.at, self.device.at);
             arena::up(&self.copy, &self.pinned, host, device, bytes)?;
-            arena::down(&self.back, &self.pinned, device + bytes, host + bytes, bytes)?;
+            arena::down(
+                &self.back,
+                &self.pinned,
+                device + bytes,
+                host + bytes,
+                bytes,
+            )?;
             watch.during();
             finish(&self.copy)?;
             finish(&self.back)?;

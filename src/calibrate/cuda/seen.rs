@@ -140,8 +140,16 @@ impl Looks {
         let Some(bits) = self.throttle() else {
             return "n/a".into();
         };
-        let words: Vec<&str> = THROTTLES.iter().filter(|t| bits & t.0 != 0).map(|t| t.1).collect();
-        if words.is_empty() { "no".into() } else { words.join(", ") }
+        let words: Vec<&str> = THROTTLES
+            .iter()
+            .filter(|t| bits & t.0 != 0)
+            .map(|t| t.1)
+            .collect();
+        if words.is_empty() {
+            "no".into()
+        } else {
+            words.join(", ")
+        }
     }
 
     /// What spoils the figures, a sentence each.
@@ -167,7 +175,10 @@ impl Looks {
         if let (Some(was), Some(is)) = (errors(first), errors(&self.after))
             && is > was
         {
-            out.push(format!("{} errors of memory that ECC could not correct came during the run", is - was));
+            out.push(format!(
+                "{} errors of memory that ECC could not correct came during the run",
+                is - was
+            ));
         }
         if let Some(n) = self.replays().filter(|n| *n > 0) {
             out.push(format!("PCIe errors during the run: {n} packets were sent again; look at slot, riser and cable"));
@@ -176,7 +187,8 @@ impl Looks {
     }
 
     fn link_notes(&self, out: &mut Vec<String>) {
-        let (Some((speed, lanes)), Some((most, width))) = (self.best_link(), self.before.link_most) else {
+        let (Some((speed, lanes)), Some((most, width))) = (self.best_link(), self.before.link_most)
+        else {
             return;
         };
         if speed < most || lanes < width {
@@ -189,7 +201,9 @@ impl Looks {
     fn load_notes(&self, out: &mut Vec<String>) {
         let first = &self.before;
         if let Some(n) = first.others.filter(|n| *n > 0) {
-            out.push(format!("{n} other processes use the GPU: results are noisy"));
+            out.push(format!(
+                "{n} other processes use the GPU: results are noisy"
+            ));
         } else if first.used.is_some_and(|b| b > OTHERS) && first.busy.is_some_and(|b| b > 5) {
             let mib = first.used.unwrap_or(0) >> 20;
             out.push(format!(
