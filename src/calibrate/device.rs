@@ -1,35 +1,47 @@
-//! What stands between this build and a GPU's measurements.
+//! What this machine can measure, for `doctor`: host facts, driver, GPU, and what stands in the way.
+//!
+//! The GPU is opened as `calibrate` opens it, so that the answer is the one that it would give.
 
+use super::cuda::{Gpu, Watch};
 use super::facts::Facts;
-use super::raw::Head;
+use crate::error::Error;
 
-/// Why no GPU can be measured here; none if one can.
-pub fn obstacle() -> Option<String> {
-    Some("this build measures only the host: it has no code that drives a GPU".into())
+/// Memory that measuring the host takes at least \[bytes\].
+const HOST: u64 = 256 << 20;
+
+/// What and what was found.
+type Lines = Vec<(String, String)>;
+
+fn yes(obstacle: Option<String>) -> String {
+    obstacle.map_or("yes".into(), |why| format!("no: {why}"))
+}
+
+/// An error and the way out in a line.
+fn told(e: &Error) -> String {
+    let help = e.help.as_ref().map_or(String::new(), |h| format!(" ({h})"));
+    e.message.clone() + &help
 }
 
 /// Lines of `doctor`: what is there and what can be measured, key and value.
-pub fn checkup(facts: &Facts) -> Vec<(String, String)> {
-    let head: Head = facts.head(false);
-    let mut out: Vec<(String, String)> = head.into_iter().collect();
-    let host = facts.available.is_none_or(|m| m >= 256 << 20);
-    let yes = |yes: bool, why: &str| {
-        if yes {
-            "yes".into()
-        } else {
-            format!("no: {why}")
-        }
-    };
+pub fn checkup(facts: &Facts) -> Lines {
+    let mut out: Lines = facts.head(false).into_iter().collect();
     if facts.wsl {
-        let why = "Linux under Windows: pinned memory is limited, copies start later";
+        let why =
+            "Linux under Windows: pinned memory is limited, copies start later, NVML answers less";
         out.push(("host.wsl".into(), why.into()));
     }
-    let why = "less than 256 MiB of memory are free";
-    out.push(("calibrate --host-only".into(), yes(host, why)));
-    let why = obstacle();
-    out.push((
-        "calibrate".into(),
-        yes(why.is_none(), &why.unwrap_or_default()),
-    ));
+    if cfg!(windows) {
+        let why = "calls are batched by the display driver (WDDM): copies start later";
+        out.push(("host.windows".into(), why.into()));
+    }
+    let gpu = Gpu::open(0);
+    if let Ok(gpu) = &gpu {
+        out.extend(gpu.head());
+        out.extend(Watch::new(&gpu.bus).head());
+    }
+    let small = facts.available.is_some_and(|m| m < HOST);
+    let small = small.then(|| "less than 256 MiB of memory are free".to_string());
+    out.push(("calibrate --host-only".into(), yes(small)));
+    out.push(("calibrate".into(), yes(gpu.err().as_ref().map(told))));
     out
 }

@@ -8,6 +8,7 @@
 //! that runs beside it, other tenants, and drift over a day (`compare` shows it). Rival: keeping only the measured tables,
 //! which say nothing between their points and nothing about why. Times in raw files are microseconds, else base units.
 
+pub mod cuda;
 pub mod device;
 pub mod facts;
 pub mod fit;

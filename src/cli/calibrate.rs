@@ -3,23 +3,20 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use clap::{Args, ValueHint};
 
-use crate::calibrate::facts::today;
-use crate::calibrate::host::HostProbe;
-use crate::calibrate::probe::{Pace, Probe, RecordedProbe, measure};
+use crate::calibrate::probe::{RecordedProbe, measure};
 use crate::calibrate::raw::{Raw, tidy};
-use crate::calibrate::{Calibrated, device, import};
+use crate::calibrate::{Calibrated, import};
 use crate::catalog::{self, Shelf};
 use crate::error::{Cause, Error, Result};
 use crate::report::{Style, calibrate as page, json, md, table};
 
 use super::flags::Format;
+use super::measured::{Asked, measured};
 use super::out::Out;
-use super::progress;
 
 /// Card whose GPU and link stand under a measured host where none is named: the one of the default question.
 const CARD: &str = "h200-sxm";
@@ -27,7 +24,7 @@ const CARD: &str = "h200-sxm";
 /// Arguments of `calibrate`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_long_help = "EXAMPLES:\n  kvplan calibrate --host-only --quick --gpu rtx-5080\n  kvplan calibrate --from calibration/raw/build-7-rtx-5080-2026-11-30.csv\n  \
+    after_long_help = "EXAMPLES:\n  kvplan calibrate\n  kvplan calibrate --host-only --quick --gpu rtx-5080\n  kvplan calibrate --from calibration/raw/build-7-rtx-5080-2026-11-30.csv\n  \
     nvbandwidth -j > report.json && kvplan calibrate --from report.json --gpu h100-sxm\n  \
     kvplan plan --hardware calibration/build-7-rtx-5080-2026-11-30.toml\n\n\
     Writes DIR/HOST-CARD-DATE.toml and DIR/raw/HOST-CARD-DATE.csv; files of the same day are replaced."
@@ -39,6 +36,9 @@ pub struct CalibrateArgs {
     /// Measure memory and cores only; GPU and link are the catalog's
     #[arg(long, conflicts_with = "from")]
     host_only: bool,
+    /// GPU to measure, as CUDA counts them
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["from", "host_only"])]
+    device: usize,
     /// Card under the measurements: what was not measured is its
     #[arg(long, value_name = "NAME")]
     gpu: Option<String>,
@@ -69,8 +69,11 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
     }
     let (raw, new) = match &args.from {
         Some(path) => recorded(args, path, out)?,
-        None => (measured(args, out)?, true),
+        None => (measured(args.asked(), CARD, out)?, true),
     };
+    if raw.series().is_empty() {
+        return Err(Error::new(Cause::Interrupted, "nothing was measured yet"));
+    }
     let card = Some(raw.of("gpu_id").to_string()).filter(|c| !c.is_empty());
     let card = card.unwrap_or_else(|| CARD.into());
     let own_file = catalog::extension(&card).is_some();
@@ -87,49 +90,25 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
         Format::Json => json::pretty(&answer)?,
         Format::Csv => page::csv(&answer)?,
         Format::Md => md::render(&page::page(&answer)),
-    })
+    })?;
+    if new && !raw.of("partial").is_empty() {
+        let why = "the run was interrupted: what was finished is kept and marked `partial`";
+        return Err(Error::new(Cause::Interrupted, why).help("measure again for the rest"));
+    }
+    Ok(())
 }
 
-/// A run of its own.
-fn measured(args: &CalibrateArgs, out: &Out) -> Result<Raw> {
-    if let Some(why) = device::obstacle().filter(|_| !args.host_only) {
-        return Err(Error::new(Cause::Device, why).help(
-            "`--host-only` measures memory and cores and takes GPU and link from the catalog (`--gpu NAME`); \
-             `--from FILE` fits what was measured elsewhere",
-        ));
+impl CalibrateArgs {
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            quick: self.quick,
+            host_only: self.host_only,
+            device: self.device,
+            card: self.gpu.as_deref(),
+            anonymous: self.anonymous,
+            seed: self.seed,
+        }
     }
-    let pace = if args.quick { Pace::QUICK } else { Pace::FULL };
-    let mut probe = HostProbe::new(pace, args.anonymous)?;
-    let mut raw = watched(&mut probe, args.seed, out)?;
-    let card = args.gpu.as_deref().unwrap_or(CARD);
-    // A file's path stands as it was given, a name as the catalog spells it.
-    let card = Shelf::Hardware
-        .id(card)
-        .map_or(card.to_string(), String::from);
-    let mode = if args.quick { "quick" } else { "full" };
-    for (key, value) in [
-        ("date", today()),
-        ("gpu_id", tidy(&card)),
-        ("kvplan", env!("CARGO_PKG_VERSION").into()),
-        ("measured", "host".into()),
-        ("mode", mode.into()),
-        ("seed", args.seed.to_string()),
-    ] {
-        raw.head.insert(key.into(), value);
-    }
-    Ok(raw)
-}
-
-/// Measures under a bar.
-fn watched(probe: &mut dyn Probe, seed: u64, out: &Out) -> Result<Raw> {
-    let pace = probe.pace();
-    let rounds = u64::from(pace.warm_up) + u64::from(pace.repetitions);
-    let total = rounds.saturating_mul(probe.points().len() as u64);
-    let done = Arc::new(AtomicU64::new(0));
-    let watch = progress::samples(total, Arc::clone(&done), out.quiet());
-    let raw = measure(probe, seed, &done)?;
-    drop(watch);
-    Ok(raw)
 }
 
 /// What was measured before; whether it is worth a raw file of its own.

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::render;
 
@@ -35,9 +36,27 @@ pub fn promise(text: Option<String>) {
         .unwrap_or_else(std::sync::PoisonError::into_inner) = text;
 }
 
+static HELD: AtomicBool = AtomicBool::new(false);
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// While on, the first Ctrl-C only asks work that looks at [`asked`] to end.
+pub fn hold(on: bool) {
+    HELD.store(on, Ordering::Relaxed);
+}
+
+/// Whether Ctrl-C was pressed while held.
+pub fn asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
 /// Installs the handler; where that is refused, the system's own stays.
 pub fn install() {
     let stop = || {
+        if HELD.swap(false, Ordering::Relaxed) {
+            ASKED.store(true, Ordering::Relaxed);
+            render::plain("interrupted: what is finished is kept; once more ends at once\n");
+            return;
+        }
         for part in parts().iter() {
             std::fs::remove_file(part).ok();
         }

@@ -18,6 +18,7 @@ pub mod grid;
 pub mod interrupt;
 pub mod list;
 pub mod man;
+mod measured;
 pub mod out;
 pub mod plan;
 pub mod plot;

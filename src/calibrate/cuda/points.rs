@@ -1,0 +1,246 @@
+//! Which points of the device are measured, and which of them are kept from the fit.
+//!
+//! The bill, from data sheets: a sample lasts 200 us or one operation, whichever is longer, and some 100 us of the host's
+//! time. A full run has about 300 points and 17 rounds. On an H200 (55 GB/s up, 4.8 TB/s) a round is 0.25 s, on a card with
+//! 16 lanes of PCIe 3 (12 GB/s, 360 GB/s) a second, of which half are the copies of 256 MiB and more: 5 to 20 s in all, and
+//! as much again for the tier loop. A quick run has a third of the points and a third of the rounds. Both end by their
+//! budget on a card that is slower still.
+
+use super::attention::{SCORED, needs};
+use super::copies::PAGEABLE;
+use crate::calibrate::probe::{Direction, Field, Measurement, Point};
+
+/// What there is to measure on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Device memory \[bytes\].
+    pub(super) device: u64,
+    /// Pinned memory \[bytes\].
+    pub(super) pinned: u64,
+    /// Multiprocessors.
+    pub(super) sms: u32,
+    /// Whether pieces can be copied in one call.
+    pub(super) batch: bool,
+    /// Copy engines.
+    pub(super) engines: u32,
+    /// Whether it is a look only.
+    pub(super) quick: bool,
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// All points.
+pub(super) fn all(limits: &Limits) -> Vec<Point> {
+    let mut out = Vec::new();
+    copies(&mut out, limits);
+    pieces(&mut out, limits);
+    in_place(&mut out, limits);
+    passes(&mut out, limits);
+    attention(&mut out, limits);
+    prefetch(&mut out, limits);
+    out
+}
+
+/// Adds copies of some sizes that fit, then those that are held.
+fn sized(out: &mut Vec<Point>, point: &Point, sizes: &[u64], held: &[u64], most: u64) {
+    let fits = |b: &&u64| **b <= most;
+    let of = |b: &u64| point.clone().with(Field::Bytes, *b);
+    out.extend(sizes.iter().filter(fits).map(of));
+    out.extend(held.iter().filter(fits).map(|b| of(b).held()));
+}
+
+fn copies(out: &mut Vec<Point>, limits: &Limits) {
+    let point = |mode: &str, way| Point::new(Measurement::Copy, mode).going(way);
+    let most = limits.pinned.min(limits.device) / 2;
+    let step = if limits.quick { 3 } else { 1 };
+    let sizes: Vec<u64> = (12..=30).step_by(step).map(|i| 1u64 << i).collect();
+    for way in [Direction::Up, Direction::Down] {
+        sized(
+            out,
+            &point("pinned", way),
+            &sizes,
+            &[3 * MIB, 48 * MIB],
+            most,
+        );
+        let sizes = [64 * KIB, MIB, 16 * MIB, 64 * MIB];
+        sized(
+            out,
+            &point("pageable", way),
+            &sizes,
+            &[24 * MIB],
+            PAGEABLE.min(limits.pinned),
+        );
+        if limits.engines > 1 {
+            let sizes = [16 * MIB, 64 * MIB, 256 * MIB];
+            sized(out, &point("duplex", way), &sizes, &[96 * MIB], most);
+        }
+    }
+    let sizes = [16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB];
+    sized(
+        out,
+        &point("synchronous", Direction::Up),
+        &sizes,
+        &[MIB],
+        most,
+    );
+}
+
+fn pieces(out: &mut Vec<Point>, limits: &Limits) {
+    let small: &[u64] = &[4, 8, 16];
+    let wide: &[u64] = &[4, 16, 64];
+    let large: &[u64] = &[32, 64, 256];
+    let ways: &[(&str, &[u64], u64)] = &[
+        ("loop", wide, 24),
+        ("batch", small, 12),
+        ("batch-large", large, 96),
+        ("gather-stage", wide, 24),
+        ("scatter", wide, 24),
+        ("zero-copy", wide, 24),
+    ];
+    for (mode, sizes, held) in ways {
+        if mode.starts_with("batch") && !limits.batch {
+            continue;
+        }
+        let point = Point::new(Measurement::Pieces, mode).going(Direction::Up);
+        let of = |kib: u64, n: u64| {
+            point
+                .clone()
+                .with(Field::Bytes, kib * KIB)
+                .with(Field::Pieces, n)
+        };
+        let counts: &[u64] = if limits.quick {
+            &[32, 256]
+        } else {
+            &[16, 64, 256, 640]
+        };
+        // Twice on the device, once side by side and scattered over twice as much on the host.
+        let fits = |kib: u64, n: u64| 5 * kib * KIB * n <= limits.pinned.min(limits.device);
+        for kib in *sizes {
+            out.extend(
+                counts
+                    .iter()
+                    .filter(|n| fits(*kib, **n))
+                    .map(|n| of(*kib, *n)),
+            );
+        }
+        if fits(*held, 128) {
+            out.push(of(*held, 128).held());
+        }
+    }
+}
+
+fn in_place(out: &mut Vec<Point>, limits: &Limits) {
+    let all = u64::from(limits.sms);
+    let counts: &[u64] = if limits.quick {
+        &[1, 4, 16]
+    } else {
+        &[1, 2, 4, 8, 16, 32]
+    };
+    let counts = counts.iter().copied().filter(|n| *n < all).chain([all]);
+    for threads in counts.collect::<Vec<_>>() {
+        for (mode, way) in [("read", Direction::Up), ("write", Direction::Down)] {
+            let point = Point::new(Measurement::ZeroCopy, mode)
+                .going(way)
+                .with(Field::Threads, threads);
+            let most = limits.pinned.min(limits.device / 2);
+            sized(out, &point, &[MIB, 4 * MIB, 16 * MIB], &[6 * MIB], most);
+        }
+    }
+}
+
+fn passes(out: &mut Vec<Point>, limits: &Limits) {
+    let most = limits.device / 5;
+    for mode in ["read", "copy"] {
+        let point = Point::new(Measurement::Hbm, mode);
+        sized(
+            out,
+            &point,
+            &[MIB, 32 * MIB, 128 * MIB, 512 * MIB],
+            &[200 * MIB],
+            most,
+        );
+    }
+    for mode in ["per-token", "per-channel"] {
+        let point = |m| Point::new(m, mode).with(Field::HeadDim, 128);
+        let sizes = [MIB, 16 * MIB, 64 * MIB];
+        sized(out, &point(Measurement::Quant), &sizes, &[24 * MIB], most);
+        sized(out, &point(Measurement::Dequant), &sizes, &[24 * MIB], most);
+    }
+}
+
+/// Heads of Llama 3 8B, of Qwen2 7B with 64 numbers as in smaller models, and one query a KV head: KV heads, group, numbers.
+const HEADS: [(u64, u64, u64); 3] = [(8, 4, 128), (8, 8, 64), (8, 1, 128)];
+
+/// The same with these heads.
+fn headed(point: Point, (kv, group, dim): (u64, u64, u64)) -> Point {
+    point
+        .with(Field::KvHeads, kv)
+        .with(Field::Group, group)
+        .with(Field::HeadDim, dim)
+}
+
+fn attention(out: &mut Vec<Point>, limits: &Limits) {
+    let fit: &[(u64, u64)] = if limits.quick {
+        &[
+            (1, 2048),
+            (1, 16384),
+            (4, 4096),
+            (16, 1024),
+            (16, 4096),
+            (32, 2048),
+        ]
+    } else {
+        &[
+            (1, 1024),
+            (1, 4096),
+            (1, 16384),
+            (1, 65536),
+            (4, 2048),
+            (4, 8192),
+            (8, 1024),
+            (8, 16384),
+            (16, 4096),
+            (32, 1024),
+            (32, 4096),
+            (64, 2048),
+        ]
+    };
+    let held: &[(u64, u64)] = &[(3, 6000), (24, 3000)];
+    let lanes = if limits.quick {
+        &HEADS[..1]
+    } else {
+        &HEADS[..]
+    };
+    for (heads, mode) in lanes.iter().flat_map(|h| [(h, ""), (h, SCORED)]) {
+        let of = |(batch, context): &(u64, u64)| {
+            let point = Point::new(Measurement::Attention, mode);
+            headed(point, *heads)
+                .with(Field::Batch, *batch)
+                .with(Field::Context, *context)
+        };
+        let fits = |p: &Point| needs(p, limits.sms) <= limits.device;
+        out.extend(fit.iter().map(of).filter(fits));
+        out.extend(held.iter().map(|s| of(s).held()).filter(fits));
+    }
+}
+
+/// Attention while a share comes over the link, and beside a plain copy: predicted, not fitted.
+fn prefetch(out: &mut Vec<Point>, limits: &Limits) {
+    let fits = |p: &Point| needs(p, limits.sms) <= limits.device;
+    let shapes = [(8, 4096, 64), (8, 4096, 512), (16, 2048, 128)];
+    for (batch, context, fetched) in shapes {
+        let point = headed(Point::new(Measurement::AttentionPrefetch, ""), HEADS[0]);
+        let point = point
+            .with(Field::Batch, batch)
+            .with(Field::Context, context);
+        out.extend(Some(point.with(Field::Fetched, fetched).held()).filter(fits));
+    }
+    for (batch, context, mib) in [(8, 4096, 1), (8, 4096, 8), (16, 2048, 4)] {
+        let point = headed(Point::new(Measurement::Overlap, ""), HEADS[0]);
+        let point = point
+            .with(Field::Batch, batch)
+            .with(Field::Context, context);
+        out.extend(Some(point.with(Field::Bytes, mib * MIB).held()).filter(fits));
+    }
+}
