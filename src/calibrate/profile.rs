@@ -111,9 +111,12 @@ pub fn profile(base: Hardware, raw: &Raw, fits: &Fits, holdouts: Vec<Holdout>) -
 pub fn verdict(holdouts: &[Holdout]) -> Option<String> {
     let (median, worst) = judged(holdouts)?;
     let met = median <= Holdout::MEDIAN && worst <= Holdout::WORST;
+    let points = match holdouts.len() {
+        1 => "1 point was".to_string(),
+        n => format!("{n} points were"),
+    };
     Some(format!(
-        "{} points were predicted and not fitted: median error {:.1} % (bar {:.0} %), worst {:.1} % (bar {:.0} %){}",
-        holdouts.len(),
+        "{points} predicted and not fitted: median error {:.1} % (bar {:.0} %), worst {:.1} % (bar {:.0} %){}",
         100.0 * median,
         100.0 * Holdout::MEDIAN,
         100.0 * worst,

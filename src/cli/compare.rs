@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::plan::answer::{PLAN_SCHEMA, Plan};
 use crate::report::{Style, compare as page, drift as drifted, json, md, table};
 use crate::scenario::settings::Origin;
-use crate::scenario::{Settings, Verb, resolve};
+use crate::scenario::{Settings, Verb, file, resolve};
 
 use super::Answer;
 use super::flags::{Format, ResultArgs};
@@ -81,8 +81,9 @@ fn profiles(args: &CompareArgs, new: &Path, out: &mut Out) -> Result<Answer> {
         both.push((catalog::hardware(&name)?, name));
     }
     args.result.open(out)?;
-    let plan = before_and_after([&both[0].1, &both[1].1])?;
-    let drift = profiles::drift([&both[0].0, &both[1].0], &plan, args.tolerance)?;
+    let (question, plan) = before_and_after([&both[0].1, &both[1].1])?;
+    let machines = [&both[0].0, &both[1].0];
+    let drift = profiles::drift(machines, (question, &plan), args.tolerance)?;
     let style = Style { color: out.color() };
     out.result(&match args.result.format() {
         Format::Table => table::render(&drifted::page(&drift), style),
@@ -93,12 +94,21 @@ fn profiles(args: &CompareArgs, new: &Path, out: &mut Out) -> Result<Answer> {
     Ok(Answer::of(!drift.drifted))
 }
 
-/// The default question on both machines.
-fn before_and_after(paths: [&str; 2]) -> Result<Plan> {
-    let mut settings = Settings::defaults(Verb::Plan);
-    let cards = paths.map(String::from);
-    settings.set("hardware", &cards, Origin::Flag)?;
-    crate::plan::plan(&resolve::question(&settings)?)
+/// The default question on both machines; where neither runs it, that of a desktop.
+fn before_and_after(paths: [&str; 2]) -> Result<(&'static str, Plan)> {
+    let asked = |question: &'static str| {
+        let mut settings = Settings::defaults(Verb::Plan);
+        file::load(Path::new(question), &mut settings)?;
+        let cards = paths.map(String::from);
+        settings.set("hardware", &cards, Origin::Flag)?;
+        let plan = crate::plan::plan(&resolve::question(&settings)?)?;
+        Ok::<_, Error>((question, plan))
+    };
+    let answer = asked("default")?;
+    if answer.1.runs_somewhere() {
+        return Ok(answer);
+    }
+    asked("desktop")
 }
 
 /// A plan and a log.

@@ -2,7 +2,8 @@
 //!
 //! Every number that both profiles have is compared by its key, and every fitted parameter by its name. Drift is
 //! new / old less 1; a value drifted if that is beyond the tolerance, told apart from noise by whether the intervals meet. What only one
-//! of them has is told and drifts by nothing. The plan is the default question on both. Rival: comparing the files as
+//! of them has is told and drifts by nothing. The plan is a question of the
+//! scenarios in the binary on both. Rival: comparing the files as
 //! texts, which calls a digit a change. Base units.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +38,9 @@ pub struct Drift {
     pub same: usize,
     /// Keys that only one of them has.
     pub only: [Vec<String>; 2],
-    /// The default question on both, way by way.
+    /// The question asked of both: `default`, or `desktop` where neither runs that.
+    pub question: String,
+    /// Its answer on both, way by way.
     pub plan: Vec<Way>,
 }
 
@@ -80,11 +83,15 @@ struct Number {
     ends: [f64; 3],
 }
 
-/// Sets one profile beside the other; `plan` is the default question on the old and the new machine.
+/// Sets one profile beside the other; `plan` answers `question` on the old and the new machine.
 ///
 /// # Errors
 /// Internal: a profile has no JSON form (it always has).
-pub fn drift(both: [&Hardware; 2], plan: &Plan, tolerance: f64) -> Result<Drift> {
+pub fn drift(
+    both: [&Hardware; 2],
+    (question, plan): (&str, &Plan),
+    tolerance: f64,
+) -> Result<Drift> {
     let [old, new] = [numbers(both[0])?, numbers(both[1])?];
     let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut values = Vec::new();
@@ -106,6 +113,7 @@ pub fn drift(both: [&Hardware; 2], plan: &Plan, tolerance: f64) -> Result<Drift>
         values,
         same,
         only,
+        question: question.into(),
         plan: ways(plan),
     })
 }

@@ -24,10 +24,10 @@ pub struct Calibration {
     #[serde(default, rename = "parameter")]
     pub parameters: Vec<FittedParameter>,
     /// Measured times where a law misses by more than a tenth, or where there is none.
-    #[serde(default, rename = "table")]
+    #[serde(default, rename = "table", skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<MeasuredTable>,
     /// Points that were kept from the fit, predicted and measured.
-    #[serde(default, rename = "holdout")]
+    #[serde(default, rename = "holdout", skip_serializing_if = "Vec::is_empty")]
     pub holdouts: Vec<Holdout>,
 }
 

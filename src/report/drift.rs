@@ -30,7 +30,10 @@ pub fn page(d: &Drift) -> Page {
             page.list(keys.clone());
         }
     }
-    page.title("The default question, before and after (output tokens/s)");
+    page.title(format!(
+        "The question `{}`, before and after (output tokens/s)",
+        d.question
+    ));
     let mut grid = Grid::new(["WAY", "OLD", "NEW", "CHANGE"]).texts(&[0]);
     for w in &d.plan {
         grid.row(way(w));

@@ -117,7 +117,7 @@ pub(crate) fn all() -> Vec<Target> {
             name: "raw",
             corpus: corpus::raws(),
             words: corpus::RAW,
-            repair: None,
+            repair: Some(corpus::recount),
             run: Box::new(measurements),
             smoke: 1500,
         },

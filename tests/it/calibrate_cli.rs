@@ -173,7 +173,8 @@ fn no_device_is_exit_code_4_and_names_the_ways_out() {
 fn what_cannot_be_used_is_refused() {
     let (dir, _) = folder();
     let cut = run().text();
-    fs::write(dir.path().join("cut.csv"), &cut[..cut.len() - 30]).unwrap();
+    let whole_lines = cut[..cut.len() - 1].rfind('\n').unwrap() + 1;
+    fs::write(dir.path().join("cut.csv"), &cut[..whole_lines]).unwrap();
     let of = |args: &[&str], code: i32, told: &str| {
         let out = kvplan(dir.path(), args);
         assert_eq!(
@@ -210,7 +211,7 @@ fn what_cannot_be_used_is_refused() {
     of(&["compare", "raw.csv"], 2, "--engine-log");
 }
 
-/// The link twice as slow on the second day, all else alike.
+/// The link half as slow again on the second day, all else alike: rates at 2/3.
 #[test]
 fn drift_beyond_the_tolerance_is_exit_code_1() {
     let (dir, _) = folder();
@@ -226,7 +227,7 @@ fn drift_beyond_the_tolerance_is_exit_code_1() {
         times(
             &mut slow,
             &point,
-            exact * if copies.contains(&point) { 2.0 } else { 1.0 },
+            exact * if copies.contains(&point) { 1.5 } else { 1.0 },
             9,
         );
     }
@@ -252,9 +253,12 @@ fn drift_beyond_the_tolerance_is_exit_code_1() {
     let h2d = values.iter().find(|v| v["key"] == "link.h2d").unwrap();
     let by = h2d["drift"].as_f64().unwrap();
     assert!(
-        (by + 0.5).abs() < 0.02 && h2d["beyond"] == true && h2d["within_intervals"] == false,
+        (by + 1.0 / 3.0).abs() < 0.02 && h2d["beyond"] == true && h2d["within_intervals"] == false,
         "{h2d}"
     );
+    assert_eq!(drift["question"], "desktop");
+    let runs = |w: &serde_json::Value| w["old_tokens_per_s"].is_number();
+    assert!(drift["plan"].as_array().unwrap().iter().any(runs));
     assert!(
         drift["plan"]
             .as_array()
@@ -262,7 +266,7 @@ fn drift_beyond_the_tolerance_is_exit_code_1() {
             .iter()
             .any(|w| w["name"] == "stream")
     );
-    let lenient = kvplan(dir.path(), &["compare", &old, new, "--tolerance", "100%"]);
+    let lenient = kvplan(dir.path(), &["compare", &old, new, "--tolerance", "60%"]);
     assert_eq!(lenient.status.code(), Some(0), "{}", text(&lenient.stdout));
     let table = kvplan(dir.path(), &["compare", &old, new]);
     assert!(text(&table.stdout).contains("values drifted by more than 10 %"));
