@@ -70,10 +70,10 @@ impl Calibrated {
         raw: &Raw,
         base: Hardware,
         kernels: bool,
-        beyond: &dyn Fn(&Point, Part) -> Option<f64>,
+        beyond: &dyn Fn(&Fits, &Point, Part) -> Option<f64>,
     ) -> Result<Self> {
         let fits = Fits::of(raw);
-        let holdouts = fits.holdouts(raw, beyond);
+        let holdouts = fits.holdouts(raw, &|point, part| beyond(&fits, point, part));
         let hardware = profile::profile(base, raw, &fits, holdouts);
         let text = profile::file(&hardware, kernels)?;
         catalog::hardware_in(&text, "the profile").map_err(|e| {

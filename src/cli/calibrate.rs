@@ -13,6 +13,7 @@ use crate::calibrate::{Calibrated, import};
 use crate::catalog::{self, Shelf};
 use crate::error::{Cause, Error, Result};
 use crate::report::{Style, calibrate as page, json, md, table};
+use crate::validate::holdout;
 
 use super::flags::Format;
 use super::measured::{Asked, measured};
@@ -51,6 +52,9 @@ pub struct CalibrateArgs {
     /// Leave out the host's name
     #[arg(long)]
     anonymous: bool,
+    /// Do not hold the outputs of the tier loop against attention over everything
+    #[arg(long, hide = true)]
+    unchecked: bool,
     /// Seed of the order of measurements
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -78,7 +82,7 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
     let card = card.unwrap_or_else(|| CARD.into());
     let own_file = catalog::extension(&card).is_some();
     let base = catalog::hardware(&card)?;
-    let done = Calibrated::of(&raw, base, own_file, &|_, _| None)?;
+    let done = Calibrated::of(&raw, base, own_file, &holdout::predict)?;
     if new {
         write(&args.out.join("raw"), &done.stem, "csv", &raw.text(), out)?;
     }
@@ -106,6 +110,7 @@ impl CalibrateArgs {
             device: self.device,
             card: self.gpu.as_deref(),
             anonymous: self.anonymous,
+            check: !self.unchecked,
             seed: self.seed,
         }
     }

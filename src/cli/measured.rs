@@ -14,6 +14,7 @@ use crate::calibrate::probe::{Pace, Point, Probe, Reading, measure};
 use crate::calibrate::raw::{Head, Raw, tidy};
 use crate::catalog::Shelf;
 use crate::error::{Error, Result};
+use crate::trace::default_trace;
 
 use super::out::Out;
 use super::{interrupt, progress};
@@ -31,6 +32,8 @@ pub(super) struct Asked<'a> {
     pub(super) card: Option<&'a str>,
     /// Leave out the host's name.
     pub(super) anonymous: bool,
+    /// Whether to hold the tier loop's outputs against attention over everything first.
+    pub(super) check: bool,
     /// Seed of the order.
     pub(super) seed: u64,
 }
@@ -87,6 +90,9 @@ pub(super) fn measured(asked: Asked<'_>, otherwise: &str, out: &Out) -> Result<R
     };
     if let Some(gpu) = gpu {
         let mut probe = CudaProbe::new(gpu, asked.quick)?;
+        if asked.check {
+            checked(&probe, asked.quick, out, &mut raw.head)?;
+        }
         raw.join(watched(&mut probe, asked.seed, out)?);
     }
     if !interrupt::asked() {
@@ -110,6 +116,19 @@ pub(super) fn measured(asked: Asked<'_>, otherwise: &str, out: &Out) -> Result<R
         raw.head.insert("partial".into(), "interrupted".into());
     }
     Ok(raw)
+}
+
+/// Runs the tier loop in every mode over the trace in the binary, and notes how near it came.
+fn checked(probe: &CudaProbe, quick: bool, out: &Out, head: &mut Head) -> Result<()> {
+    for c in probe.check(&default_trace()?, if quick { 1 } else { 3 })? {
+        let score = c
+            .score
+            .map_or(String::new(), |s| format!(", scores {s:.1e}"));
+        let found = format!("{} outputs, off by {:.1e} at most{score}", c.outputs, c.out);
+        out.detail(&format!("tier loop, {}: {found}", c.mode.word()));
+        head.insert(format!("check.{}", c.mode.word().replace('-', "_")), found);
+    }
+    Ok(())
 }
 
 /// Which card of the catalog stands under the measurements: a file's path as it was given, a name as the catalog spells it.

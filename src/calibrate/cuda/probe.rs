@@ -11,11 +11,13 @@ use super::gpu::Gpu;
 use super::nvml::Watch;
 use super::points::{self, Limits};
 use super::rig::Rig;
+use super::tier_loop::{self, Checked};
 use super::{attention, copies, kernels, passes, pieces};
 use crate::calibrate::facts::Facts;
 use crate::calibrate::probe::{Field, Measurement, Pace, Part, Point, Probe, Reading};
 use crate::calibrate::raw::Head;
 use crate::error::{Error, Result};
+use crate::trace::Rows;
 
 /// Shortest sample \[us\].
 const SHORTEST: f64 = 200.0;
@@ -90,6 +92,14 @@ impl CudaProbe {
         })
     }
 
+    /// Holds the tier loop in every mode against attention over everything, across so many re-tiers of a trace.
+    ///
+    /// # Errors
+    /// Internal: a mode computes something else. Device: it cannot be run.
+    pub fn check(&self, rows: &dyn Rows, retiers: u32) -> Result<Vec<Checked>> {
+        tier_loop::check(&self.rig, rows, retiers)
+    }
+
     fn readings(&mut self, point: &Point, k: u32) -> Result<Vec<Reading>> {
         let rig = &self.rig;
         let us = match point.measurement {
@@ -102,6 +112,7 @@ impl CudaProbe {
             Measurement::Attention => attention::resident(rig, point, k)?,
             Measurement::AttentionPrefetch => attention::prefetch(rig, point, k)?,
             Measurement::Overlap => return attention::overlap(rig, point, k),
+            Measurement::TierLoop => return tier_loop::sample(rig, point),
             other => {
                 return Err(Error::internal(format!(
                     "{} is not the GPU's",
