@@ -73,7 +73,7 @@ impl Calibrated {
         beyond: &dyn Fn(&Fits, &Point, Part) -> Option<f64>,
     ) -> Result<Self> {
         let fits = Fits::of(raw);
-        let holdouts = fits.holdouts(raw, &|point, part| beyond(&fits, point, part));
+        let holdouts = fits.holdouts(raw, beyond);
         let hardware = profile::profile(base, raw, &fits, holdouts);
         let text = profile::file(&hardware, kernels)?;
         catalog::hardware_in(&text, "the profile").map_err(|e| {

@@ -267,6 +267,7 @@ fn tier_loop(out: &mut Vec<Point>, limits: &Limits) {
     let shapes = [
         ("resident", 0, 1),
         ("stream", context / 64, 2),
+        ("stream", context / 32, 2),
         ("stream", context / 8, 2),
         ("stream", context / 8, 4),
         ("staged", context / 8, 2),

@@ -2,7 +2,7 @@
 //!
 //! How often a point's work is repeated within a sample follows from its first sample: until it lasts 200 us, at most 64
 //! times and at most as often as keeps the queue short. The card is looked at once a second, right after a sample, when its
-//! clocks are still those of the work. Memory that runs out for one point ends that point, not the run.
+//! clocks are still those of the work.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,13 +11,12 @@ use super::gpu::Gpu;
 use super::nvml::Watch;
 use super::points::{self, Limits};
 use super::rig::Rig;
-use super::tier_loop::{self, Checked};
+use super::tier_loop;
 use super::{attention, copies, kernels, passes, pieces};
 use crate::calibrate::facts::Facts;
 use crate::calibrate::probe::{Field, Measurement, Pace, Part, Point, Probe, Reading};
 use crate::calibrate::raw::Head;
 use crate::error::{Error, Result};
-use crate::trace::Rows;
 
 /// Shortest sample \[us\].
 const SHORTEST: f64 = 200.0;
@@ -41,7 +40,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const QUICK: Pace = Pace {
     warm_up: 1,
     repetitions: 5,
-    budget: Duration::from_secs(18),
+    budget: Duration::from_secs(14),
 };
 
 /// Rounds of a profile.
@@ -90,14 +89,6 @@ impl CudaProbe {
             rig,
             watch,
         })
-    }
-
-    /// Holds the tier loop in every mode against attention over everything, across so many re-tiers of a trace.
-    ///
-    /// # Errors
-    /// Internal: a mode computes something else. Device: it cannot be run.
-    pub fn check(&self, rows: &dyn Rows, retiers: u32) -> Result<Vec<Checked>> {
-        tier_loop::check(&self.rig, rows, retiers)
     }
 
     fn readings(&mut self, point: &Point, k: u32) -> Result<Vec<Reading>> {

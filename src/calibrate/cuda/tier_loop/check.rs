@@ -7,7 +7,9 @@
 //! computing as far as they can: a wait that is missing shows as wrong numbers.
 
 use super::super::attend::Heads;
-use super::super::rig::Rig;
+use super::super::gpu::Gpu;
+use super::super::nvml::Watch;
+use super::super::rig::{LEAST, Rig};
 use super::content;
 use super::mode::Mode;
 use super::plan::{INTERVAL, Plan};
@@ -184,7 +186,12 @@ fn judged(c: Checked) -> Result<Checked> {
 }
 
 /// Runs the loop in every mode across `retiers` re-tiers over the rows of a trace and compares.
-pub(in super::super) fn check(rig: &Rig, rows: &dyn Rows, retiers: u32) -> Result<Vec<Checked>> {
+///
+/// # Errors
+/// Internal: a mode computes something else. Device: it cannot be run. Data: damage in the rows.
+pub fn check(gpu: &Gpu, rows: &dyn Rows, retiers: u32) -> Result<Vec<Checked>> {
+    let watch = Watch::new(&gpu.bus);
+    let rig = &Rig::new(gpu.clone(), &watch, LEAST, None)?;
     let one = |mode| shape(rows, mode, retiers).and_then(|s| run(rig, &s));
     let resident = one(Mode::Resident)?;
     let (out, outputs) = resident.plain;

@@ -17,8 +17,7 @@ mod run;
 mod store;
 mod timed;
 
-pub use check::{Checked, POLICY};
+pub use check::{Checked, POLICY, check};
 pub use mode::{Mode, SELECTED, STAGED};
 
-pub(super) use check::check;
 pub(super) use timed::{needs, sample};
