@@ -28,7 +28,7 @@ use super::{explain, progress};
     kvplan compare plan.json --engine-log vllm.log\n  \
     docker logs vllm 2>&1 | kvplan compare plan.json --engine-log - --format json\n  \
     kvplan compare calibration/build-7-rtx-5080-2026-11-01.toml calibration/build-7-rtx-5080-2026-11-30.toml --tolerance 0.05\n\n\
-    Two profiles: exit 1 if a value drifted by more than the tolerance."
+    Two profiles: exit 1 if a value drifted by more than the tolerance and its intervals are apart."
 )]
 pub struct CompareArgs {
     /// Result of `plan` in JSON, or the older of two profiles (.toml)

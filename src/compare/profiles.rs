@@ -1,10 +1,9 @@
 //! One profile of a machine beside another: what drifted, and what that does to a plan.
 //!
-//! Every number that both profiles have is compared by its key, and every fitted parameter by its name. Drift is
-//! new / old less 1; a value drifted if that is beyond the tolerance, told apart from noise by whether the intervals meet. What only one
-//! of them has is told and drifts by nothing. The plan is a question of the
-//! scenarios in the binary on both. Rival: comparing the files as
-//! texts, which calls a digit a change. Base units.
+//! Every number that both profiles have is compared by its key, and every fitted parameter by its name. Drift is new / old
+//! less 1; a value drifted if that is beyond the tolerance and the intervals do not meet, else it may be noise. What only one
+//! of them has is told and drifts by nothing. The plan is a question of the scenarios in the binary, on both. Rival: comparing
+//! the files as texts, which calls a digit a change. Base units.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +58,7 @@ pub struct Changed {
     pub drift: Option<f64>,
     /// Whether the intervals meet.
     pub within_intervals: bool,
-    /// Whether it drifted beyond the tolerance.
+    /// Whether it drifted beyond the tolerance, and the intervals are apart.
     pub beyond: bool,
 }
 
@@ -122,6 +121,7 @@ fn changed(key: &str, old: &Number, new: &Number, tolerance: f64) -> Changed {
     let drift = (old.ends[0] > 0.0).then(|| new.ends[0] / old.ends[0] - 1.0);
     // Infinite rates are equal or not.
     let drift = drift.filter(|d| d.is_finite());
+    let within = old.ends[1] <= new.ends[2] && new.ends[1] <= old.ends[2];
     let equal = old.ends[0].to_bits() == new.ends[0].to_bits();
     Changed {
         key: key.into(),
@@ -129,8 +129,8 @@ fn changed(key: &str, old: &Number, new: &Number, tolerance: f64) -> Changed {
         old: old.ends,
         new: new.ends,
         drift,
-        within_intervals: old.ends[1] <= new.ends[2] && new.ends[1] <= old.ends[2],
-        beyond: !equal && drift.is_none_or(|d| d.abs() > tolerance),
+        within_intervals: within,
+        beyond: !equal && !within && drift.is_none_or(|d| d.abs() > tolerance),
     }
 }
 

@@ -16,7 +16,7 @@ pub fn page(d: &Drift) -> Page {
     let mut grid = Grid::new(["VALUE", "OLD", "NEW", "DRIFT", "INTERVALS"]).texts(&[0, 4]);
     for v in &d.values {
         grid.row([
-            v.key.clone(),
+            key(v),
             show(v, v.old[0]),
             show(v, v.new[0]),
             v.drift.map_or_else(|| "-".into(), signed),
@@ -40,6 +40,14 @@ pub fn page(d: &Drift) -> Page {
     }
     page.grid(grid);
     page
+}
+
+/// A key; the parts of a parameter's name wrap.
+fn key(v: &Changed) -> String {
+    match v.key.strip_prefix("calibration.") {
+        Some(name) => name.replace('.', " "),
+        None => v.key.clone(),
+    }
 }
 
 fn verdict(d: &Drift) -> Block {

@@ -61,16 +61,29 @@ pub(super) fn sum(bits: &[u16]) -> f64 {
     join(&acc[0], &acc[1])
 }
 
-/// Whole numbers that wrap have one sum in any order, so that this text is every path's, compiled for its registers.
+/// Whole numbers that wrap have one sum in any order, so that this text is every path's, compiled for its registers. Four
+/// quarters are read side by side: one stream leaves a tenth to a third of the bandwidth.
 #[inline(always)]
 pub(super) fn total(bytes: &[u8]) -> u64 {
+    let blocks = bytes.as_chunks::<512>().0;
+    let quarter = blocks.len() / 4;
     let mut sum = [0u64; 64];
-    for block in bytes.as_chunks::<8>().0.as_chunks::<64>().0 {
-        for (sum, word) in sum.iter_mut().zip(block) {
-            *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+    for i in 0..quarter {
+        for stream in 0..4 {
+            add_words(&mut sum, &blocks[stream * quarter + i]);
         }
     }
+    for block in &blocks[4 * quarter..] {
+        add_words(&mut sum, block);
+    }
     sum.iter().fold(0, |a, b| a.wrapping_add(*b))
+}
+
+#[inline(always)]
+fn add_words(sum: &mut [u64; 64], block: &[u8; 512]) {
+    for (sum, word) in sum.iter_mut().zip(block.as_chunks::<8>().0) {
+        *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+    }
 }
 
 pub(super) fn masked_sum(weights: &[f32], mask: &[u64]) -> f64 {

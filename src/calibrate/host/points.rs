@@ -33,11 +33,14 @@ pub(super) fn all(threads: usize, pace: Pace, memory: u64) -> Vec<Point> {
     out
 }
 
-/// Reads and copies of a quarter, half and all of what a pass may take; three eighths are predicted.
+/// Bytes of a pass a thread: about a millisecond, so that few samples are interrupted.
+const PASS: u64 = 16 << 20;
+
+/// Reads and copies of a quarter, half and all of a pass; three eighths are predicted.
 fn passes(out: &mut Vec<Point>, threads: u64, memory: u64) {
     for measurement in [Measurement::DdrRead, Measurement::DdrCopy] {
         let point = Point::new(measurement, "").with(Field::Threads, threads);
-        let most = memory / 4;
+        let most = (PASS * threads).min(memory / 4);
         for eighths in [2, 4, 8] {
             out.push(point.clone().with(Field::Bytes, most / 8 * eighths));
         }
