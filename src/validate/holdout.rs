@@ -117,6 +117,11 @@ impl Laws<'_> {
         self.ask(&Point::new(Measurement::Hbm, "copy").with(Field::Bytes, whole(bytes)))
     }
 
+    /// A kernel that reads `bytes` of device memory.
+    fn read(&self, bytes: f64) -> Option<f64> {
+        self.ask(&Point::new(Measurement::Hbm, "read").with(Field::Bytes, whole(bytes)))
+    }
+
     /// A kernel on all multiprocessors that reads or writes `bytes` of host memory.
     fn in_place(&self, mode: &str, way: Direction, bytes: f64) -> Option<f64> {
         let lanes = self.0.lanes().map(|l| &l.lane.point);
@@ -200,7 +205,7 @@ impl Step {
                 step.alone = Some(step.compute + step.transfer + 2.0 * resubmit(laws)?);
             }
             Mode::HostAttention => {
-                step.alone = Some(on_host(laws, point, context, fetched)?);
+                step.alone = on_host(laws, point, context, fetched);
                 step.apart = false;
             }
         }
@@ -209,7 +214,7 @@ impl Step {
 
     fn part(&self, part: Part) -> Option<f64> {
         match part {
-            Part::Step => Some(self.step()),
+            Part::Step => Some(self.step()).filter(|_| self.apart || self.alone.is_some()),
             Part::Compute => Some(self.layers * self.compute).filter(|_| self.apart),
             Part::Transfer => Some(self.layers * self.transfer).filter(|t| self.apart && *t > 0.0),
             Part::Retier => self.retier,
@@ -247,15 +252,24 @@ fn resubmit(laws: &Laws<'_>) -> Option<f64> {
     Some((cost("synchronous")? - cost("pinned")?).max(0.0))
 }
 
-/// Attention that reads `fetched` tokens in place: as all in device memory, but those over the link, beside the others.
+/// Attention that reads `fetched` tokens in place: as all in device memory, but those over the link, beside what the kernel
+/// does there: the other tokens and, for scores, the logits that it writes.
 fn direct(laws: &Laws<'_>, point: &Point, context: f64, fetched: f64) -> Option<f64> {
     let bytes = point.size(Field::Batch) * fetched * token(point);
-    let all = laws.attention(point, "scored", context)?;
-    let rate = laws.attention_rate(point, "")?;
+    let (plain, scored) = (
+        laws.attention(point, "", context)?,
+        laws.attention(point, "scored", context)?,
+    );
+    let spared = bytes / laws.attention_rate(point, "")? * 1e6;
     let launch = laws.within(NOTHING)?;
-    let resident = point.size(Field::Batch) * (context - fetched) * token(point) / rate * 1e6;
+    let queries = point.size(Field::KvHeads) * point.size(Field::Group);
+    // Scores are read by a kernel of their own; what they cost beyond that is the logits' way out of the first.
+    let read = laws.read(4.0 * point.size(Field::Batch) * queries * context)?;
+    let written = (scored - plain - read).max(0.0);
+    // Attention alone is what is left without its own launch, and the merge's.
+    let own = plain - spared - 2.0 * launch + written;
     let link = laws.in_place("read", Direction::Up, bytes)? - launch;
-    Some(all - bytes / rate * 1e6 + (link - resident).max(0.0))
+    Some(scored - spared + (link - own).max(0.0))
 }
 
 /// Attention on the device beside queries down, attention on the host and outputs up; then outputs are laid down and merged.

@@ -22,9 +22,7 @@ pub(super) struct Device {
 pub(super) fn asked() -> Option<&'static Device> {
     static FOUND: OnceLock<Option<Device>> = OnceLock::new();
     let wanted = || std::env::var("KVPLAN_GPU").is_ok_and(|v| v == "1");
-    FOUND
-        .get_or_init(|| wanted().then(Device::new))
-        .as_ref()
+    FOUND.get_or_init(|| wanted().then(Device::new)).as_ref()
 }
 
 /// Names after `.entry` in a PTX text.
