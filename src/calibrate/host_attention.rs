@@ -184,10 +184,10 @@ fn merge(shape: Shape, parts: &[Part], out: &mut [f32], lse: &mut [f32]) {
         };
         out.fill(0.0);
         for p in parts.iter().filter(|_| total > 0.0) {
-            let share = keep(p) / total;
+            let weight = keep(p) / total;
             let from = &p.out[query * shape.head_dim..(query + 1) * shape.head_dim];
             for (out, x) in out.iter_mut().zip(from) {
-                *out += share * x;
+                *out += weight * x;
             }
         }
     }

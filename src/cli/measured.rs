@@ -22,6 +22,7 @@ use super::{interrupt, progress};
 
 /// What to measure.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // switches
 pub(super) struct Asked<'a> {
     /// A look only.
     pub(super) quick: bool,

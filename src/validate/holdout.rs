@@ -56,6 +56,7 @@ fn token(point: &Point) -> f64 {
 }
 
 /// A size as points have it.
+#[allow(clippy::cast_possible_truncation)] // sizes of points are below 2^53
 fn whole(x: f64) -> u64 {
     x.max(0.0).round() as u64
 }
@@ -233,7 +234,7 @@ impl Step {
             compute: ps(self.compute),
             transfer: ps(self.transfer),
         };
-        let order = vec![0; whole(self.layers) as usize];
+        let order = vec![0; usize::try_from(whole(self.layers)).unwrap_or(0)];
         let mut pipeline = Pipeline::new(self.depth, 1.0);
         let mut ends = vec![Ps::ZERO];
         for _ in 0..STEPS.0 + STEPS.1 {

@@ -83,7 +83,7 @@ fn steps(retiers: u32) -> u32 {
 /// Rows that are computed by the plain loop: all of a selection, of others those of the last step of each turn.
 fn plainly(mode: Mode, step: u32, last: u32) -> bool {
     match mode {
-        Mode::Selective => step % 4 == 0 || step + 1 == last,
+        Mode::Selective => step.is_multiple_of(4) || step + 1 == last,
         Mode::Resident => step + 1 == last,
         _ => false,
     }

@@ -64,7 +64,7 @@ impl Shape {
             let least = (0..p.turns.len()).map(|t| self.overflow(p, t).len()).min();
             p.length as usize - least.unwrap_or(0)
         };
-        (self.most(turns) as u64 + u64::from(self.steps)).div_ceil(PAGE) + 1
+        (self.most(turns) + u64::from(self.steps)).div_ceil(PAGE) + 1
     }
 
     /// Tokens that all sequences move in one direction at a re-tier, at most.
