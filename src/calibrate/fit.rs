@@ -116,12 +116,14 @@ impl Fits {
     pub fn holdouts(
         &self,
         raw: &Raw,
-        beyond: &dyn Fn(&Point, super::probe::Part) -> Option<f64>,
+        beyond: &dyn Fn(&Self, &Point, super::probe::Part) -> Option<f64>,
     ) -> Vec<Holdout> {
         let one = |s: &Series| {
             let own = || self.predict(&s.point, s.part);
             let lawful = law::of(s.point.measurement).and_then(|_| own());
-            let predicted = lawful.or_else(|| beyond(&s.point, s.part)).or_else(own)?;
+            let predicted = lawful
+                .or_else(|| beyond(self, &s.point, s.part))
+                .or_else(own)?;
             Some(holdout(s, predicted))
         };
         let held = raw.series().iter().filter(|s| s.point.hold);

@@ -83,35 +83,75 @@ struct Part {
     runs: Vec<Running>,
 }
 
+/// Keys and values of one sequence and KV head: rows of binary16 numbers, as many of both.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// Keys.
+    pub keys: &'a [u8],
+    /// Values.
+    pub values: &'a [u8],
+}
+
 /// Attends on the threads of the current pool: `queries` by sequence, KV head and query head, `kv` by sequence and KV
 /// head, keys then values. Outputs lie as the queries; an empty context gives zeros.
 ///
 /// # Panics
 /// If a slice is shorter than the shape says.
 pub fn attend(dense: &Dense, shape: Shape, kv: &[u8], queries: &[f32], out: &mut [f32]) {
+    let one = |head: usize| {
+        let kv = &kv[head * shape.head_bytes()..(head + 1) * shape.head_bytes()];
+        let (keys, values) = kv.split_at(kv.len() / 2);
+        Head { keys, values }
+    };
+    let heads: Vec<Head<'_>> = (0..shape.heads()).map(one).collect();
+    let mut lse = vec![0.0; shape.heads() * shape.group];
+    attend_heads(dense, shape, &heads, queries, out, &mut lse);
+}
+
+/// The same over heads that lie apart and may differ in length; `shape` has the longest context. `lse` gets the natural
+/// logarithm of each query's sum of exponentials, by which its output is merged with others; minus infinity for none.
+///
+/// # Panics
+/// If a slice is shorter than the shape says.
+pub fn attend_heads(
+    dense: &Dense,
+    shape: Shape,
+    heads: &[Head<'_>],
+    queries: &[f32],
+    out: &mut [f32],
+    lse: &mut [f32],
+) {
     let parts = shape.parts(rayon::current_num_threads());
     let width = shape.group * shape.head_dim;
-    let all: Vec<Part> = (0..shape.heads() * parts)
+    let all: Vec<Part> = (0..heads.len() * parts)
         .into_par_iter()
         .map(|task| {
             let head = task / parts;
             let queries = &queries[head * width..(head + 1) * width];
-            let kv = &kv[head * shape.head_bytes()..(head + 1) * shape.head_bytes()];
-            part(dense, shape, kv, queries, (task % parts, parts))
+            part(dense, shape, heads[head], queries, (task % parts, parts))
         })
         .collect();
-    for (out, parts) in out.chunks_exact_mut(width.max(1)).zip(all.chunks(parts)) {
-        merge(shape, parts, out);
+    let rows = out
+        .chunks_exact_mut(width.max(1))
+        .zip(lse.chunks_exact_mut(shape.group.max(1)));
+    for ((out, lse), parts) in rows.zip(all.chunks(parts)) {
+        merge(shape, parts, out, lse);
     }
 }
 
 /// Part `which.0` of `which.1` of one head's context; parts begin at whole tiles of 32 tokens.
-fn part(dense: &Dense, shape: Shape, kv: &[u8], queries: &[f32], which: (usize, usize)) -> Part {
-    let tokens = (shape.context.div_ceil(which.1)).next_multiple_of(32);
-    let first = (which.0 * tokens).min(shape.context);
-    let last = (first + tokens).min(shape.context);
+fn part(
+    dense: &Dense,
+    shape: Shape,
+    head: Head<'_>,
+    queries: &[f32],
+    which: (usize, usize),
+) -> Part {
     let row = 2 * shape.head_dim;
-    let (keys, values) = kv.split_at(kv.len() / 2);
+    let context = head.keys.len() / row.max(1);
+    let tokens = (context.div_ceil(which.1)).next_multiple_of(32);
+    let first = (which.0 * tokens).min(context);
+    let last = (first + tokens).min(context);
     let scale = 1.0 / (shape.head_dim as f32).sqrt();
     let scaled: Vec<f32> = queries.iter().map(|q| q * scale).collect();
     let mut part = Part {
@@ -120,8 +160,8 @@ fn part(dense: &Dense, shape: Shape, kv: &[u8], queries: &[f32], which: (usize, 
     };
     let over = Attend {
         queries: &scaled,
-        keys: &keys[first * row..last * row],
-        values: &values[first * row..last * row],
+        keys: &head.keys[first * row..last * row],
+        values: &head.values[first * row..last * row],
         width: shape.head_dim,
     };
     dense.attend(over, &mut part.out, &mut part.runs);
@@ -129,7 +169,7 @@ fn part(dense: &Dense, shape: Shape, kv: &[u8], queries: &[f32], which: (usize, 
 }
 
 /// Joins the parts of a head by their maxima and sums.
-fn merge(shape: Shape, parts: &[Part], out: &mut [f32]) {
+fn merge(shape: Shape, parts: &[Part], out: &mut [f32], lse: &mut [f32]) {
     for (query, out) in out.chunks_exact_mut(shape.head_dim.max(1)).enumerate() {
         let of = |p: &Part| p.runs[query];
         let high = parts
@@ -137,12 +177,17 @@ fn merge(shape: Shape, parts: &[Part], out: &mut [f32]) {
             .fold(f32::NEG_INFINITY, |h, p| h.max(of(p).high));
         let keep = |p: &Part| libm::expf(of(p).high - high);
         let total: f32 = parts.iter().map(|p| keep(p) * of(p).total()).sum();
+        lse[query] = if total > 0.0 {
+            high + libm::logf(total)
+        } else {
+            f32::NEG_INFINITY
+        };
         out.fill(0.0);
         for p in parts.iter().filter(|_| total > 0.0) {
-            let factor = keep(p) / total;
+            let weight = keep(p) / total;
             let from = &p.out[query * shape.head_dim..(query + 1) * shape.head_dim];
             for (out, x) in out.iter_mut().zip(from) {
-                *out += factor * x;
+                *out += weight * x;
             }
         }
     }

@@ -70,7 +70,7 @@ impl Calibrated {
         raw: &Raw,
         base: Hardware,
         kernels: bool,
-        beyond: &dyn Fn(&Point, Part) -> Option<f64>,
+        beyond: &dyn Fn(&Fits, &Point, Part) -> Option<f64>,
     ) -> Result<Self> {
         let fits = Fits::of(raw);
         let holdouts = fits.holdouts(raw, beyond);

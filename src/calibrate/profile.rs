@@ -91,6 +91,7 @@ pub fn profile(base: Hardware, raw: &Raw, fits: &Fits, holdouts: Vec<Holdout>) -
             "the GPU and its link were not measured: they are the catalog's {card}"
         ));
     }
+    notes.extend(noted(raw));
     notes.extend(verdict(&holdouts));
     h.calibration = Some(Calibration {
         raw: format!("raw/{}.csv", stem(raw)),
@@ -105,6 +106,12 @@ pub fn profile(base: Hardware, raw: &Raw, fits: &Fits, holdouts: Vec<Holdout>) -
         holdouts: holdouts.into_iter().map(rounded_holdout).collect(),
     });
     h
+}
+
+/// What was noticed while it ran: values of the head under `note.`.
+fn noted(raw: &Raw) -> impl Iterator<Item = String> {
+    let notes = raw.head.iter().filter(|(key, _)| key.starts_with("note."));
+    notes.map(|(_, value)| value.clone())
 }
 
 /// The hold-out against its bars; none where nothing was held out.

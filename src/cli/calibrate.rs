@@ -7,15 +7,17 @@ use std::sync::atomic::AtomicU64;
 
 use clap::{Args, ValueHint};
 
+use crate::calibrate::cuda::Gpu;
 use crate::calibrate::probe::{RecordedProbe, measure};
 use crate::calibrate::raw::{Raw, tidy};
 use crate::calibrate::{Calibrated, import};
 use crate::catalog::{self, Shelf};
 use crate::error::{Cause, Error, Result};
 use crate::report::{Style, calibrate as page, json, md, table};
+use crate::validate::holdout;
 
 use super::flags::Format;
-use super::measured::{Asked, measured};
+use super::measured::{Asked, checked, measured};
 use super::out::Out;
 
 /// Card whose GPU and link stand under a measured host where none is named: the one of the default question.
@@ -29,6 +31,7 @@ const CARD: &str = "h200-sxm";
     kvplan plan --hardware calibration/build-7-rtx-5080-2026-11-30.toml\n\n\
     Writes DIR/HOST-CARD-DATE.toml and DIR/raw/HOST-CARD-DATE.csv; files of the same day are replaced."
 )]
+#[allow(clippy::struct_excessive_bools)] // switches
 pub struct CalibrateArgs {
     /// A look in under a minute; else a few minutes
     #[arg(long)]
@@ -36,6 +39,12 @@ pub struct CalibrateArgs {
     /// Measure memory and cores only; GPU and link are the catalog's
     #[arg(long, conflicts_with = "from")]
     host_only: bool,
+    /// Measure the GPU and its link only; memory and cores are the catalog's
+    #[arg(long, conflicts_with_all = ["from", "host_only"])]
+    gpu_only: bool,
+    /// Only run the tier loop in every mode against attention over everything, and say how near it comes
+    #[arg(long, conflicts_with_all = ["from", "host_only", "gpu_only", "unchecked"])]
+    check_only: bool,
     /// GPU to measure, as CUDA counts them
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["from", "host_only"])]
     device: usize,
@@ -51,6 +60,9 @@ pub struct CalibrateArgs {
     /// Leave out the host's name
     #[arg(long)]
     anonymous: bool,
+    /// Do not hold the outputs of the tier loop against attention over everything
+    #[arg(long, hide = true)]
+    unchecked: bool,
     /// Seed of the order of measurements
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -67,6 +79,11 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
     if let Some(gpu) = &args.gpu {
         catalog::hardware(gpu)?; // before the measurement, not after
     }
+    if args.check_only {
+        let found = checked(&Gpu::open(args.device)?, args.quick)?;
+        let line = |(mode, found): (&str, String)| format!("{mode}: {found}\n");
+        return out.result(&found.into_iter().map(line).collect::<String>());
+    }
     let (raw, new) = match &args.from {
         Some(path) => recorded(args, path, out)?,
         None => (measured(args.asked(), CARD, out)?, true),
@@ -78,7 +95,7 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
     let card = card.unwrap_or_else(|| CARD.into());
     let own_file = catalog::extension(&card).is_some();
     let base = catalog::hardware(&card)?;
-    let done = Calibrated::of(&raw, base, own_file, &|_, _| None)?;
+    let done = Calibrated::of(&raw, base, own_file, &holdout::predict)?;
     if new {
         write(&args.out.join("raw"), &done.stem, "csv", &raw.text(), out)?;
     }
@@ -103,9 +120,11 @@ impl CalibrateArgs {
         Asked {
             quick: self.quick,
             host_only: self.host_only,
+            gpu_only: self.gpu_only,
             device: self.device,
             card: self.gpu.as_deref(),
             anonymous: self.anonymous,
+            check: !self.unchecked,
             seed: self.seed,
         }
     }

@@ -7,30 +7,37 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use crate::calibrate::cuda::tier_loop::{Checked, check};
 use crate::calibrate::cuda::{CudaProbe, Gpu};
-use crate::calibrate::facts::today;
+use crate::calibrate::facts::{Facts, today};
 use crate::calibrate::host::HostProbe;
 use crate::calibrate::probe::{Pace, Point, Probe, Reading, measure};
 use crate::calibrate::raw::{Head, Raw, tidy};
 use crate::catalog::Shelf;
 use crate::error::{Error, Result};
+use crate::trace::default_trace;
 
 use super::out::Out;
 use super::{interrupt, progress};
 
 /// What to measure.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // switches
 pub(super) struct Asked<'a> {
     /// A look only.
     pub(super) quick: bool,
     /// No GPU.
     pub(super) host_only: bool,
+    /// Nothing but the GPU.
+    pub(super) gpu_only: bool,
     /// Which GPU, as CUDA counts them.
     pub(super) device: usize,
     /// Card under the measurements, where one was named.
     pub(super) card: Option<&'a str>,
     /// Leave out the host's name.
     pub(super) anonymous: bool,
+    /// Whether to hold the tier loop's outputs against attention over everything first.
+    pub(super) check: bool,
     /// Seed of the order.
     pub(super) seed: u64,
 }
@@ -86,10 +93,19 @@ pub(super) fn measured(asked: Asked<'_>, otherwise: &str, out: &Out) -> Result<R
         "host"
     };
     if let Some(gpu) = gpu {
+        if asked.check {
+            for (mode, found) in checked(&gpu, asked.quick)? {
+                out.detail(&format!("tier loop, {mode}: {found}"));
+                raw.head
+                    .insert(format!("check.{}", mode.replace('-', "_")), found);
+            }
+        }
         let mut probe = CudaProbe::new(gpu, asked.quick)?;
         raw.join(watched(&mut probe, asked.seed, out)?);
     }
-    if !interrupt::asked() {
+    if asked.gpu_only {
+        raw.head.extend(Facts::here().head(asked.anonymous));
+    } else if !interrupt::asked() {
         let pace = if asked.quick { Pace::QUICK } else { Pace::FULL };
         let mut probe = HostProbe::new(pace, asked.anonymous)?;
         raw.join(watched(&mut probe, asked.seed, out)?);
@@ -110,6 +126,24 @@ pub(super) fn measured(asked: Asked<'_>, otherwise: &str, out: &Out) -> Result<R
         raw.head.insert("partial".into(), "interrupted".into());
     }
     Ok(raw)
+}
+
+/// Runs the tier loop in every mode over the trace in the binary: mode, and how near it came.
+///
+/// # Errors
+/// Internal: a mode computes something else than attention over everything. Device: it cannot be run.
+pub(super) fn checked(gpu: &Gpu, quick: bool) -> Result<Vec<(&'static str, String)>> {
+    let one = |c: Checked| {
+        let score = c
+            .score
+            .map_or(String::new(), |s| format!(", scores {s:.1e}"));
+        (
+            c.mode.word(),
+            format!("{} outputs, off by {:.1e} at most{score}", c.outputs, c.out),
+        )
+    };
+    let all = check(gpu, &default_trace()?, if quick { 1 } else { 3 })?;
+    Ok(all.into_iter().map(one).collect())
 }
 
 /// Which card of the catalog stands under the measurements: a file's path as it was given, a name as the catalog spells it.

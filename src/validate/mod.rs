@@ -13,6 +13,7 @@
 
 pub mod answer;
 pub mod expected;
+pub mod holdout;
 pub mod machine;
 pub mod names;
 pub mod prototype;

@@ -192,7 +192,7 @@ fn measurements(input: &[u8]) -> Outcome {
     let text = read.raw.text();
     assert_eq!(raw::read("again", text.as_bytes()).unwrap(), read.raw);
     let base = kvplan::catalog::hardware("rtx-5080").unwrap();
-    match Calibrated::of(&read.raw, base, false, &|_, _| None) {
+    match Calibrated::of(&read.raw, base, false, &|_, _, _| None) {
         Ok(done) => {
             let calibration = done.answer().calibration;
             for p in &calibration.parameters {

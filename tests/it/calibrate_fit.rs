@@ -15,7 +15,7 @@ fn near(got: f64, want: f64, within: f64) {
     assert!((got / want - 1.0).abs() < within, "{got}, wanted {want}");
 }
 
-fn nothing(_: &Point, _: Part) -> Option<f64> {
+fn nothing(_: &Fits, _: &Point, _: Part) -> Option<f64> {
     None
 }
 
@@ -174,7 +174,7 @@ fn the_tier_loop_is_predicted_from_beyond() {
         raw.push(step.clone(), Part::Exposed, 100.0);
     }
     let fits = Fits::of(&raw);
-    let beyond = |p: &Point, part: Part| {
+    let beyond = |_: &Fits, p: &Point, part: Part| {
         (part == Part::Step && p.get(Field::Context) == Some(4096)).then_some(1050.0)
     };
     let held = fits.holdouts(&raw, &beyond);

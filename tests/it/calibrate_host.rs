@@ -223,7 +223,7 @@ fn this_machine_is_measured_and_fitted() {
         );
     }
     let base = catalog::hardware("rtx-5080").unwrap();
-    let done = Calibrated::of(&raw, base, false, &|_, _| None).unwrap();
+    let done = Calibrated::of(&raw, base, false, &|_, _, _| None).unwrap();
     let host = &done.hardware.host;
     assert!(
         host.ddr_read.get() > 1e8 && host.attention_flops.get() > 1e7,

@@ -6,6 +6,7 @@
 
 mod attend;
 mod attend_case;
+mod device;
 mod int8;
 mod moves;
 mod mutants;
@@ -13,6 +14,7 @@ mod numbers;
 mod select;
 pub(crate) mod shim;
 
+use crate::standin::{Driver, in_child};
 use numbers::Draw;
 use shim::{ORDERS, Shim};
 
@@ -99,4 +101,21 @@ fn partial_results_merge_and_scores_add_up() {
 #[test]
 fn the_best_scored_are_chosen_ties_to_the_lower_position() {
     pass("select");
+}
+
+/// All checks through the stand-in driver, as a real one would run them.
+#[test]
+fn the_checks_run_through_a_driver() {
+    let path = concat!(module_path!(), "::the_checks_run_through_a_driver");
+    let name = path.split_once("::").unwrap().1;
+    let settings = [("KVPLAN_GPU", "1")];
+    let ran = in_child(name, Driver::Current, &settings, || {
+        for check in CHECKS {
+            let case = Shim::whole().unwrap();
+            check.1(case, &mut Draw(5), 0).unwrap_or_else(|e| panic!("{}: {e}", check.0));
+        }
+    });
+    if !ran {
+        skip!("no C++ compiler");
+    }
 }

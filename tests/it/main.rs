@@ -12,6 +12,8 @@ macro_rules! skip {
 
 mod calibrate_cli;
 mod calibrate_fit;
+mod calibrate_gpu;
+mod calibrate_guard;
 mod calibrate_host;
 mod calibrate_make;
 mod calibrate_raw;

@@ -3,6 +3,7 @@
 //!
 //! The loader reads `LD_LIBRARY_PATH` when a process starts, so what uses the stand-in runs in a child: the kvplan binary
 //! (`kvplan`), or a test that starts itself again (`in_child`).
+#![allow(unsafe_code)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ pub(crate) enum Driver {
     BeforeBatch,
     /// The current driver with no NVML beside it.
     WithoutNvml,
+    /// A library of the driver's name that has only `cuInit`.
+    Hollow,
 }
 
 fn standin(file: &str) -> PathBuf {
@@ -27,6 +30,9 @@ fn standin(file: &str) -> PathBuf {
 
 /// Sources of libcuda: the stand-in's own, the kernels, and what runs those on the CPU.
 fn cuda_units(driver: Driver) -> Vec<PathBuf> {
+    if driver == Driver::Hollow {
+        return vec![standin("hollow/hollow.cpp")];
+    }
     let mut units: Vec<PathBuf> = fs::read_dir(standin(""))
         .unwrap()
         .map(|e| e.unwrap().path())
@@ -84,21 +90,27 @@ fn command(program: &Path, folder: &Path, settings: &[(&str, &str)]) -> Command 
 }
 
 /// The kvplan binary on a machine with this driver. `None` without a C++ compiler.
-#[expect(
-    dead_code,
-    reason = "for `calibrate` and `doctor`, which are not there yet"
-)]
 pub(crate) fn kvplan(
     driver: Driver,
     settings: &[(&str, &str)],
     arguments: &[&str],
 ) -> Option<Output> {
-    let mut command = command(
-        Path::new(env!("CARGO_BIN_EXE_kvplan")),
-        &folder(driver)?,
-        settings,
-    );
+    let mut command = kvplan_command(driver, settings)?;
     Some(command.args(arguments).output().unwrap())
+}
+
+/// The same before it is started.
+pub(crate) fn kvplan_command(driver: Driver, settings: &[(&str, &str)]) -> Option<Command> {
+    let program = Path::new(env!("CARGO_BIN_EXE_kvplan"));
+    Some(command(program, &folder(driver)?, settings))
+}
+
+/// Whether this machine has a driver of its own, which would be found where none is wanted.
+pub(crate) fn driver_is_here() -> bool {
+    ["libcuda.so", "libcuda.so.1"].iter().any(|name| {
+        // SAFETY: loads a library by name, as cudarc does.
+        unsafe { libloading::Library::new(*name) }.is_ok()
+    })
 }
 
 const CHILD: &str = "KVPLAN_TEST_WITH_STANDIN";

@@ -33,7 +33,7 @@ struct Scene {
 fn shuffled(batch: u64, pages: u64) -> Vec<u32> {
     let all = batch * pages;
     // Odd numbers from a third on, one of which has no factor in common soon.
-    let odd = (0..=all).map(|i| (all / 3 | 1) + 2 * i);
+    let odd = (0..=all).map(|i| ((all / 3) | 1) + 2 * i);
     let stride = odd.into_iter().find(|s| gcd(*s, all) == 1).unwrap_or(1);
     (0..all).map(|i| (i * stride % all) as u32).collect()
 }

@@ -18,7 +18,7 @@ const LEAST: i32 = 80;
 const LEAST_FREE: usize = 256 << 20;
 
 /// A GPU.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Gpu {
     pub(super) ctx: Arc<CudaContext>,
     pub(super) driver: Driver,

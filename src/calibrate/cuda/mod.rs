@@ -27,6 +27,7 @@ mod points;
 mod probe;
 mod rig;
 mod seen;
+pub mod tier_loop;
 
 pub use gpu::Gpu;
 pub use nvml::Watch;

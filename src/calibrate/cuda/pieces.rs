@@ -13,9 +13,6 @@ use super::rig::Rig;
 use crate::calibrate::probe::{Field, Point};
 use crate::error::{Error, Result};
 
-/// Pieces from here on are another lane of batched copies \[bytes\].
-pub(super) const CLIFF: u64 = 28 << 10;
-
 /// Bytes of a word of the kernels.
 const WORD: u64 = 16;
 

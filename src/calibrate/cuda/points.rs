@@ -8,6 +8,7 @@
 
 use super::attention::{SCORED, needs};
 use super::copies::PAGEABLE;
+use super::tier_loop;
 use crate::calibrate::probe::{Direction, Field, Measurement, Point};
 
 /// What there is to measure on.
@@ -39,6 +40,7 @@ pub(super) fn all(limits: &Limits) -> Vec<Point> {
     passes(&mut out, limits);
     attention(&mut out, limits);
     prefetch(&mut out, limits);
+    tier_loop(&mut out, limits);
     out
 }
 
@@ -242,5 +244,43 @@ fn prefetch(out: &mut Vec<Point>, limits: &Limits) {
             .with(Field::Batch, batch)
             .with(Field::Context, context);
         out.extend(Some(point.with(Field::Bytes, mib * MIB).held()).filter(fits));
+    }
+}
+
+/// Steps of the tier loop in every mode: predicted, not fitted.
+fn tier_loop(out: &mut Vec<Point>, limits: &Limits) {
+    let (layers, batch, context) = if limits.quick {
+        (4, 4, 4096)
+    } else {
+        (8, 8, 8192)
+    };
+    let point = |mode: &str, fetched: u64, depth: u64| {
+        headed(Point::new(Measurement::TierLoop, mode), HEADS[0])
+            .with(Field::Layers, layers)
+            .with(Field::Batch, batch)
+            .with(Field::Context, context)
+            .with(Field::Fetched, fetched)
+            .with(Field::Depth, depth)
+            .with(Field::Pieces, 32)
+            .held()
+    };
+    let shapes = [
+        ("resident", 0, 1),
+        ("stream", context / 64, 2),
+        ("stream", context / 32, 2),
+        ("stream", context / 8, 2),
+        ("stream", context / 8, 4),
+        ("staged", context / 8, 2),
+        ("direct", context / 8, 1),
+        ("selective", context / 16, 2),
+        ("host-attention", context / 8, 1),
+        ("serial", context / 8, 1),
+    ];
+    for (mode, fetched, depth) in shapes {
+        let point = point(mode, fetched, depth);
+        let fits = tier_loop::needs(&point, limits.sms);
+        let fits =
+            fits.is_ok_and(|(device, pinned)| device <= limits.device && pinned <= limits.pinned);
+        out.extend(Some(point).filter(|_| fits));
     }
 }

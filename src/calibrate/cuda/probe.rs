@@ -2,7 +2,7 @@
 //!
 //! How often a point's work is repeated within a sample follows from its first sample: until it lasts 200 us, at most 64
 //! times and at most as often as keeps the queue short. The card is looked at once a second, right after a sample, when its
-//! clocks are still those of the work. Memory that runs out for one point ends that point, not the run.
+//! clocks are still those of the work.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use super::gpu::Gpu;
 use super::nvml::Watch;
 use super::points::{self, Limits};
 use super::rig::Rig;
+use super::tier_loop;
 use super::{attention, copies, kernels, passes, pieces};
 use crate::calibrate::facts::Facts;
 use crate::calibrate::probe::{Field, Measurement, Pace, Part, Point, Probe, Reading};
@@ -39,7 +40,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const QUICK: Pace = Pace {
     warm_up: 1,
     repetitions: 5,
-    budget: Duration::from_secs(18),
+    budget: Duration::from_secs(14),
 };
 
 /// Rounds of a profile.
@@ -102,6 +103,7 @@ impl CudaProbe {
             Measurement::Attention => attention::resident(rig, point, k)?,
             Measurement::AttentionPrefetch => attention::prefetch(rig, point, k)?,
             Measurement::Overlap => return attention::overlap(rig, point, k),
+            Measurement::TierLoop => return tier_loop::sample(rig, point),
             other => {
                 return Err(Error::internal(format!(
                     "{} is not the GPU's",

@@ -5,6 +5,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use super::device;
 use crate::native;
 
 type Launch = unsafe extern "C" fn(
@@ -22,12 +23,12 @@ type Params = unsafe extern "C" fn(*const c_char, *mut *const u8) -> c_int;
 /// Orders in which the shim can run the threads of a block.
 pub(crate) const ORDERS: std::ops::Range<u32> = 0..6;
 
-/// A shared object of kernels.
-pub(crate) struct Shim(libloading::Library);
+/// A shared object of kernels; none where a GPU runs them.
+pub(crate) struct Shim(Option<libloading::Library>);
 
 /// One argument of a launch: its bytes, and how many count.
 #[derive(Clone, Copy)]
-pub(crate) struct Arg([u8; 8], usize);
+pub(crate) struct Arg(pub(super) [u8; 8], usize);
 
 impl From<&Mem> for Arg {
     fn from(m: &Mem) -> Self {
@@ -78,7 +79,10 @@ impl Shim {
     pub(crate) fn whole() -> Option<&'static Self> {
         static WHOLE: OnceLock<Option<Shim>> = OnceLock::new();
         WHOLE
-            .get_or_init(|| Self::build(&native::kernel_sources(), "-O2"))
+            .get_or_init(|| match device::asked() {
+                Some(_) => Some(Self(None)),
+                None => Self::build(&native::kernel_sources(), "-O2"),
+            })
             .as_ref()
     }
 
@@ -94,7 +98,9 @@ impl Shim {
         let units: Vec<PathBuf> = sources.iter().cloned().chain(native::fibers()).collect();
         let path = native::shared_object("libkernels_on_cpu.so", &units, optimise)?;
         // SAFETY: our own object, whose initialisers enter kernels into a list.
-        Some(Self(unsafe { libloading::Library::new(path) }.unwrap()))
+        Some(Self(Some(
+            unsafe { libloading::Library::new(path) }.unwrap(),
+        )))
     }
 
     /// The size of every parameter of a kernel.
@@ -103,7 +109,7 @@ impl Shim {
         let mut sizes = std::ptr::null();
         // SAFETY: the object's own signature; it leaves `sizes` at as many bytes as it returns.
         unsafe {
-            let params = self.0.get::<Params>(b"kv_cpu_params").unwrap();
+            let params = self.0.as_ref()?.get::<Params>(b"kv_cpu_params").unwrap();
             let count = usize::try_from(params(name.as_ptr(), &raw mut sizes)).ok()?;
             Some((0..count).map(|i| usize::from(*sizes.add(i))).collect())
         }
@@ -117,6 +123,9 @@ impl Shim {
         order: u32,
         args: &[Arg],
     ) -> Result<(), String> {
+        let Some(library) = &self.0 else {
+            return device::asked().unwrap().launch(name, shape, args);
+        };
         let given: Vec<usize> = args.iter().map(|a| a.1).collect();
         assert_eq!(self.params(name), Some(given), "arguments of {name}");
         let mut values: Vec<[u8; 8]> = args.iter().map(|a| a.0).collect();
@@ -128,7 +137,7 @@ impl Shim {
         let mut message = [0u8; 300];
         // SAFETY: the arguments are as many and as wide as the kernel's own; what they point to is the caller's `Mem`.
         let code = unsafe {
-            self.0.get::<Launch>(b"kv_cpu_launch").unwrap()(
+            library.get::<Launch>(b"kv_cpu_launch").unwrap()(
                 c_name.as_ptr(),
                 grid.as_ptr(),
                 block.as_ptr(),
@@ -155,15 +164,35 @@ const POISON: u8 = 0xff;
 
 /// A block of memory at a 16-byte boundary between poisoned margins.
 pub(crate) struct Mem {
-    words: Vec<u128>,
+    words: *mut u128,
+    count: usize,
     len: usize,
+}
+
+impl Drop for Mem {
+    fn drop(&mut self) {
+        match device::asked() {
+            Some(device) => device.give(self.words),
+            // SAFETY: a boxed slice of that length, as `poisoned` made it.
+            None => drop(unsafe {
+                Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.words, self.count))
+            }),
+        }
+    }
 }
 
 impl Mem {
     /// `len` bytes that nobody has written.
     pub(crate) fn poisoned(len: usize) -> Self {
-        let words = vec![u128::from_le_bytes([POISON; 16]); len.div_ceil(16) + 2 * MARGIN];
-        Self { words, len }
+        let count = len.div_ceil(16) + 2 * MARGIN;
+        let poison = u128::from_le_bytes([POISON; 16]);
+        let words = match device::asked() {
+            Some(device) => device.take(count * 16),
+            None => Box::into_raw(vec![poison; count].into_boxed_slice()).cast(),
+        };
+        // SAFETY: `count` words of our own.
+        unsafe { std::slice::from_raw_parts_mut(words, count) }.fill(poison);
+        Self { words, count, len }
     }
 
     /// `count` elements of `T` that nobody has written.
@@ -183,19 +212,17 @@ impl Mem {
 
     fn bytes(&self) -> &[u8] {
         // SAFETY: whole words as bytes.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.words.len() * 16) }
+        unsafe { std::slice::from_raw_parts(self.words.cast(), self.count * 16) }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: whole words as bytes.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.words.len() * 16)
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.words.cast(), self.count * 16) }
     }
 
     /// Where it begins.
     pub(crate) fn address(&self) -> u64 {
-        self.words.as_ptr() as u64 + MARGIN as u64 * 16
+        self.words as u64 + MARGIN as u64 * 16
     }
 
     /// What lies there as plain numbers; an error if a margin was written to.
