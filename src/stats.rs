@@ -25,6 +25,10 @@ pub enum Purpose {
     Bootstrap = 5,
     /// What a random policy keeps.
     Eviction = 8,
+    /// When requests come.
+    Arrivals = 9,
+    /// How long requests are.
+    Lengths = 10,
 }
 
 /// The stream of `seed` for `purpose`.

@@ -102,6 +102,9 @@ pub struct Runtime {
     pub front: Option<Front>,
     /// Tokens in a KV page.
     pub page_tokens: u32,
+    /// Whether it chooses the batch of a step while the step before it runs (asynchronous scheduling).
+    #[serde(default)]
+    pub ahead: bool,
     /// Whether it preempts a running request and recomputes it later when KV runs out.
     pub preempts: bool,
     /// Floor of drawing tokens on the GPU: a dozen small kernels.

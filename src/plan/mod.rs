@@ -19,6 +19,7 @@ mod quick;
 mod recordings;
 mod run;
 pub mod selfcheck;
+mod served;
 mod verdict;
 mod ways;
 

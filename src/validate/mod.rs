@@ -16,6 +16,7 @@ pub mod expected;
 pub mod machine;
 pub mod names;
 pub mod prototype;
+pub mod served;
 pub mod sheet;
 mod software;
 pub mod steady;
