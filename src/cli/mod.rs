@@ -10,6 +10,7 @@ pub mod compare;
 pub mod drawing;
 pub mod eval;
 pub mod explain;
+pub mod find;
 pub mod fit;
 pub mod flags;
 pub mod grid;

@@ -153,14 +153,7 @@ impl<'a> Stepper<'a> {
     }
 
     /// One step at the costs taken up.
-    fn run(
-        &mut self,
-        begin: Ps,
-        m: u32,
-        held: &Held,
-        burst: &Burst,
-        written: f64,
-    ) -> StepTimes {
+    fn run(&mut self, begin: Ps, m: u32, held: &Held, burst: &Burst, written: f64) -> StepTimes {
         self.in_halves = false;
         let still =
             held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default();
@@ -274,6 +267,9 @@ impl<'a> Stepper<'a> {
             return 0.0;
         }
         let class = &self.prepared.classes[at];
+        if self.cost.prefill > 0.0 {
+            return self.prepared.attention_beside(class, held.sequences, bytes);
+        }
         self.prepared.attention(class, held.sequences, bytes)
     }
 

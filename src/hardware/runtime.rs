@@ -102,6 +102,9 @@ pub struct Runtime {
     pub front: Option<Front>,
     /// Tokens in a KV page.
     pub page_tokens: u32,
+    /// What its attention kernel does with decode queries that run beside prompts; none where it has kernels for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixed_tile: Option<MixedTile>,
     /// Whether it chooses the batch of a step while the step before it runs (asynchronous scheduling).
     #[serde(default)]
     pub ahead: bool,
@@ -148,6 +151,16 @@ pub struct WarmUp {
     pub rows_small: Value<Count>,
     /// Peak bytes of a logit: its copies, sorted ones and indices included.
     pub logit_bytes: Value<Count>,
+}
+
+/// One kernel for decode queries and prompts in a step: a lone query is padded to a tile of rows.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixedTile {
+    /// Rows of the tile.
+    pub rows: Value<Count>,
+    /// Generations of hardware on which it is this kernel; on others heads that share KV are packed, or decode runs apart.
+    pub generations: Vec<String>,
 }
 
 /// From a client's call to its first token, besides the step and the prefill of the request itself.

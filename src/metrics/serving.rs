@@ -9,6 +9,8 @@ pub struct Serving {
     pub requests: u64,
     /// Requests a second, from the first to the last arrival; null if all came at once.
     pub offered_requests_per_s: Option<f64>,
+    /// Whether requests differ in length: `prompt_tokens` and `output_tokens` are then the largest.
+    pub own_lengths: bool,
     /// Requests that run together at most.
     pub max_running: u32,
     /// Tokens of a step at most.

@@ -20,6 +20,7 @@ mod recordings;
 mod run;
 pub mod selfcheck;
 mod served;
+pub mod solve;
 mod verdict;
 mod ways;
 

@@ -12,6 +12,7 @@ use crate::engine::serve::{Life, Rules, Serve, Served, Server};
 use crate::engine::{Both, Job, Observer, Unwatched};
 use crate::error::{Cause, Result};
 use crate::metrics::serving::{Moment, Serving, Spread};
+use crate::policy::four_tier::Hbm;
 use crate::scenario::{Phase, Scenario, UnderLoad};
 use crate::service::Prepared;
 use crate::stats;
@@ -60,7 +61,10 @@ impl Case {
         let serve = |unlimited, watcher: Option<&mut dyn Observer>| {
             self.serve_by(&self.scored, &self.timelines, load, unlimited, watcher)
         };
-        match serve(false, watcher.as_deref_mut().map(|w| w as &mut dyn Observer)) {
+        match serve(
+            false,
+            watcher.as_deref_mut().map(|w| w as &mut dyn Observer),
+        ) {
             Err(e) if e.cause == Cause::Infeasible => serve(true, watcher),
             other => other,
         }
@@ -125,16 +129,30 @@ pub(super) fn serving(case: &Case, load: &UnderLoad, served: &Served) -> Serving
     let n = requests.len() as f64;
     let last = requests.last().map_or(0.0, |r| r.arrival.secs());
     let makespan = served.run.makespan.secs();
-    let each: Vec<Client> = served.lives.iter().map(|l| client(&case.scenario, l)).collect();
-    let met = load
-        .slo
-        .map(|slo| each.iter().filter(|c| slo.met(c.ttft, c.tpot, c.e2e)).count() as f64);
-    let tokens = served.means.tiers.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    let each: Vec<Client> = served
+        .lives
+        .iter()
+        .map(|l| client(&case.scenario, l))
+        .collect();
+    let met = load.slo.map(|slo| {
+        each.iter()
+            .filter(|c| slo.met(c.ttft, c.tpot, c.e2e))
+            .count() as f64
+    });
+    let tokens = served
+        .means
+        .tiers
+        .iter()
+        .sum::<f64>()
+        .max(f64::MIN_POSITIVE);
     let share = served.means.tiers.map(|t| t / tokens);
     let room = case.ledger.pool().max(0.0);
     Serving {
         requests: requests.len() as u64,
         offered_requests_per_s: (last > 0.0).then(|| (n - 1.0) / last),
+        own_lengths: requests
+            .iter()
+            .any(|r| (r.prompt, r.output) != (case.scenario.prompt, case.scenario.output)),
         max_running: rules.max_running,
         token_budget_tokens: rules.token_budget,
         prompt_tokens_total: sum(|l| l.prompt),
@@ -255,25 +273,34 @@ fn unused(case: &Case, served: &Served) -> Vec<String> {
     let mut out = Vec::new();
     let name = case.spec.name();
     let longest = case.scenario.tokens();
-    let budget = case.spec.hbm();
+    let budget = match case.spec.hbm() {
+        Some(Hbm::Tokens(n)) => Some(format!("{n} tokens")),
+        Some(Hbm::Ratio(share)) => Some(format!("a share of {share} of the unprotected tokens")),
+        _ => None,
+    };
     if !used[1] && !used[2] {
         out.push(if name == "full" {
             "T1, T2: never used: policy full keeps everything in HBM; when it is full, requests wait or give way".into()
-        } else if budget.is_some() {
+        } else if let Some(budget) = budget {
             format!(
-                "T1, T2: never used: {name} may keep {} of a request in HBM, and the longest has {longest} tokens",
-                case.spec
+                "T1, T2: never used: {name} may keep {budget} of a request in HBM, and the longest has {longest}"
             )
         } else {
             format!("T1, T2: never used: {name} destroys what it does not keep")
         });
     } else if !used[2] {
-        out.push(format!("T2: never used: {name} sends nothing to reduced precision (t2=0)"));
+        out.push(format!(
+            "T2: never used: {name} sends nothing to reduced precision (t2=0)"
+        ));
     } else if !used[1] {
-        out.push(format!("T1: never used: {name} sends all it moves to reduced precision"));
+        out.push(format!(
+            "T1: never used: {name} sends all it moves to reduced precision"
+        ));
     }
     if !used[3] {
-        out.push(format!("T3: never used: {} destroys nothing", case.spec));
+        out.push(format!(
+            "T3: never used: {name} destroys nothing at these settings"
+        ));
     }
     out
 }

@@ -99,29 +99,44 @@ fn load(settings: &Settings) -> Result<()> {
     let arrivals = value(settings, "arrivals");
     for name in ["requests", "lengths", "token-budget", "preempt", "slo"] {
         if arrivals.is_empty() && settings.asked(name).is_some() {
-            return Err(
-                clash(settings, name, "it is for requests over time, and none come")
-                    .help("add --arrivals all, --arrivals poisson:RATE or --arrivals FILE"),
-            );
+            return Err(clash(
+                settings,
+                name,
+                "it is for requests over time, and none come",
+            )
+            .help("add --arrivals all, --arrivals poisson:RATE or --arrivals FILE"));
         }
     }
     if arrivals.is_empty() {
         return Ok(());
     }
-    if settings.asked("lengths").is_some() && arrivals != "all" && !arrivals.starts_with("poisson:") {
-        return Err(clash(settings, "lengths", "the recording of --arrivals has lengths of its own")
-            .help("leave --lengths out, or use --arrivals poisson:RATE"));
+    if settings.asked("lengths").is_some() && arrivals != "all" && !arrivals.starts_with("poisson:")
+    {
+        return Err(clash(
+            settings,
+            "lengths",
+            "the recording of --arrivals has lengths of its own",
+        )
+        .help("leave --lengths out, or use --arrivals poisson:RATE"));
     }
     for name in ["prompt", "output"] {
         if own_lengths(settings) && settings.asked(name).is_some() {
-            return Err(clash(settings, name, "each request of the load has its own lengths")
-                .help(format!("leave --{name} out, or use --lengths fixed")));
+            return Err(clash(
+                settings,
+                name,
+                "each request of the load has its own lengths",
+            )
+            .help(format!("leave --{name} out, or use --lengths fixed")));
         }
     }
     for (name, only) in [("occupancy", "lockstep"), ("fidelity", "step")] {
         if settings.asked(name).is_some() && value(settings, name) != only {
-            return Err(clash(settings, name, "requests over time run step by step, each at its own length")
-                .help(format!("leave --{name} out, or --arrivals")));
+            return Err(clash(
+                settings,
+                name,
+                "requests over time run step by step, each at its own length",
+            )
+            .help(format!("leave --{name} out, or --arrivals")));
         }
     }
     Ok(())

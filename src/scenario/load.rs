@@ -68,8 +68,8 @@ pub(super) fn read(settings: &Settings, place: super::Placer) -> Result<Option<U
     if settings.get("arrivals").is_none() {
         return Ok(None);
     }
-    let arrivals =
-        Arrivals::parse(text_of(settings, "arrivals")?).map_err(|e| place(settings, "arrivals", e))?;
+    let arrivals = Arrivals::parse(text_of(settings, "arrivals")?)
+        .map_err(|e| place(settings, "arrivals", e))?;
     let lengths = match settings.get("lengths") {
         Some(_) => Drawn::parse(text_of(settings, "lengths")?)
             .map_err(|e| place(settings, "lengths", e))?,

@@ -105,7 +105,11 @@ impl Scenario {
 
     /// Prompt and output of request `i`.
     pub fn lengths_of(&self, i: u32) -> (u32, u32) {
-        if let Some(r) = self.load.as_ref().and_then(|l| l.load.requests.get(i as usize)) {
+        if let Some(r) = self
+            .load
+            .as_ref()
+            .and_then(|l| l.load.requests.get(i as usize))
+        {
             return (r.prompt, r.output);
         }
         let own = self.lengths.as_ref().map(|l| l.of(i));

@@ -478,7 +478,10 @@ fn load_notes(l: &UnderLoad, batch: u32) -> Vec<String> {
         ));
     }
     if l.load.blocks.iter().any(|b| !b.is_empty()) {
-        notes.push("prompt blocks that an earlier prompt has already are taken from the prefix cache".into());
+        notes.push(
+            "prompt blocks that an earlier prompt has already are taken from the prefix cache"
+                .into(),
+        );
     }
     if l.arrivals == Arrivals::All && l.load.requests.len() as u64 <= u64::from(batch) {
         notes.push("all requests come at once and run together: a static batch whose first prompts share steps".into());

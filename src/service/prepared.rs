@@ -258,7 +258,11 @@ impl Prepared {
 
     /// Seconds in which the tokens of a layer with shared experts reach them and come back.
     fn exchange(&self, class: &Class, rows: f64) -> f64 {
-        let shared = class.layer.matrices(self.deployment.model.hidden).iter().any(|m| m.copies > 1);
+        let shared = class
+            .layer
+            .matrices(self.deployment.model.hidden)
+            .iter()
+            .any(|m| m.copies > 1);
         if self.expert_ranks <= 1.0 || !shared {
             return 0.0;
         }

@@ -77,13 +77,7 @@ pub struct Load {
 impl Load {
     /// `n` requests that come as `arrivals` say with lengths as `lengths` say; a recording has its own lengths, and at most
     /// its own number.
-    pub fn new(
-        arrivals: &Arrivals,
-        lengths: &Drawn,
-        n: u32,
-        fixed: (u32, u32),
-        seed: u64,
-    ) -> Self {
+    pub fn new(arrivals: &Arrivals, lengths: &Drawn, n: u32, fixed: (u32, u32), seed: u64) -> Self {
         let rate = match arrivals {
             Arrivals::File(recorded) => {
                 let Recorded {
@@ -163,6 +157,8 @@ impl Slo {
     /// Whether times meet it; a request of one token has no time per further token.
     pub fn met(&self, ttft: f64, tpot: Option<f64>, e2e: f64) -> bool {
         let within = |limit: Option<f64>, time: f64| limit.is_none_or(|l| time <= l);
-        within(self.ttft, ttft) && within(self.e2e, e2e) && tpot.is_none_or(|t| within(self.tpot, t))
+        within(self.ttft, ttft)
+            && within(self.e2e, e2e)
+            && tpot.is_none_or(|t| within(self.tpot, t))
     }
 }

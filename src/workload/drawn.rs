@@ -59,7 +59,11 @@ pub struct Quantiles {
 /// Internal: an embedded file is broken.
 pub fn embedded() -> Result<&'static [Arc<Quantiles>]> {
     static ALL: OnceLock<std::result::Result<Vec<Arc<Quantiles>>, String>> = OnceLock::new();
-    let read = |text: &&str| toml::from_str(text).map(Arc::new).map_err(|e| e.to_string());
+    let read = |text: &&str| {
+        toml::from_str(text)
+            .map(Arc::new)
+            .map_err(|e| e.to_string())
+    };
     ALL.get_or_init(|| EMBEDDED.iter().map(read).collect())
         .as_deref()
         .map_err(|e| Error::internal(format!("lengths in the binary: {e}")))
@@ -124,7 +128,11 @@ impl Quantiles {
     fn at(&self, values: &[f64], share: f64) -> u32 {
         let above = self.quantile.partition_point(|q| *q < share);
         let (Some(low), Some(high)) = (above.checked_sub(1), values.get(above)) else {
-            let end = if above == 0 { values.first() } else { values.last() };
+            let end = if above == 0 {
+                values.first()
+            } else {
+                values.last()
+            };
             return whole(end.copied().unwrap_or(1.0));
         };
         let (from, to) = (self.quantile[low], self.quantile[above]);
@@ -149,13 +157,19 @@ fn log_normal(text: &str) -> std::result::Result<Drawn, String> {
     for part in text.split(',') {
         let law = |t: &str| {
             let (median, sigma) = t.split_once('/')?;
-            let (median, sigma): (f64, f64) = (median.trim().parse().ok()?, sigma.trim().parse().ok()?);
-            ((1.0..=MOST).contains(&median) && (0.0..=5.0).contains(&sigma)).then_some((median, sigma))
+            let (median, sigma): (f64, f64) =
+                (median.trim().parse().ok()?, sigma.trim().parse().ok()?);
+            ((1.0..=MOST).contains(&median) && (0.0..=5.0).contains(&sigma))
+                .then_some((median, sigma))
         };
         let (slot, value) = match part.trim().split_once('=') {
             Some(("prompt", v)) => (0, v),
             Some(("output", v)) => (1, v),
-            _ => return Err(format!("lognormal: `{part}` is neither prompt=MEDIAN/SIGMA nor output=MEDIAN/SIGMA")),
+            _ => {
+                return Err(format!(
+                    "lognormal: `{part}` is neither prompt=MEDIAN/SIGMA nor output=MEDIAN/SIGMA"
+                ));
+            }
         };
         let law = law(value).ok_or_else(|| {
             format!("lognormal: `{part}`: a median of 1 to 1,048,576 tokens, a slash, a deviation of 0 to 5")

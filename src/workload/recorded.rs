@@ -303,7 +303,13 @@ fn instant(text: &str) -> Line<f64> {
     };
     let (d, t) = (
         parts(date, '-')?,
-        parts(time.trim_end_matches('Z').split('+').next().unwrap_or_default(), ':')?,
+        parts(
+            time.trim_end_matches('Z')
+                .split('+')
+                .next()
+                .unwrap_or_default(),
+            ':',
+        )?,
     );
     Ok(days(d[0], d[1], d[2]) * 86_400.0 + t[0] * 3600.0 + t[1] * 60.0 + t[2])
 }

@@ -338,7 +338,9 @@ impl<'a> Server<'a> {
             #[allow(clippy::cast_possible_truncation)] // at most the batch
             let back = self.back.len() as u32;
             if let Some(before) = self.last_end.filter(|_| m > back) {
-                self.out.gaps.push((times.end.saturating_sub(before), m - back));
+                self.out
+                    .gaps
+                    .push((times.end.saturating_sub(before), m - back));
             }
         }
         run.tokens += u64::from(m);
@@ -375,8 +377,7 @@ impl<'a> Server<'a> {
         let through = self.setup.prepared.deployment.write_back == WriteBack::Through;
         let copied = if through { totals.copied.max(0.0) } else { 0.0 };
         let ddr = ledger.kv_token * (totals.tiers[1] + copied) + ledger.t2_token * totals.tiers[2];
-        let full =
-            ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held) + prompts;
+        let full = ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held) + prompts;
         if full > peak.full {
             peak.full = full;
             peak.destroyed = ledger.kv_token * totals.tiers[3];

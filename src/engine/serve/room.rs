@@ -28,7 +28,11 @@ impl<'a> Room<'a> {
             ledger: setup.ledger,
             page: f64::from(setup.prepared.deployment.runtime.page_tokens.max(1)),
             held: Held {
-                windowed: if any { vec![0.0; windowed.len()] } else { Vec::new() },
+                windowed: if any {
+                    vec![0.0; windowed.len()]
+                } else {
+                    Vec::new()
+                },
                 ..Held::default()
             },
             spills: false,

@@ -50,7 +50,11 @@ impl Server<'_> {
             life.last = end;
         }
         self.ddr -= self.ddr_of[job as usize];
-        let swapped = if whole { self.swap_out(job, tokens) } else { 0.0 };
+        let swapped = if whole {
+            self.swap_out(job, tokens)
+        } else {
+            0.0
+        };
         self.waiting.push_front(Waiting {
             job,
             tokens,
@@ -62,7 +66,10 @@ impl Server<'_> {
     fn swap_out(&mut self, job: u32, tokens: u32) -> f64 {
         let prompt = self.setup.jobs[job as usize].request.prompt;
         let timeline = &self.setup.jobs[job as usize].timeline;
-        let bytes = self.setup.ledger.sequence_bytes(f64::from(prompt + tokens - 1));
+        let bytes = self
+            .setup
+            .ledger
+            .sequence_bytes(f64::from(prompt + tokens - 1));
         let room = self.setup.rules.ddr - self.ddr;
         // What already lies in host memory by tiers is not followed through a swap.
         let no = self.setup.rules.give_way == GiveWay::Recompute || timeline.spills();

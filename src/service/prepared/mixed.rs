@@ -4,11 +4,14 @@
 //! decode tokens ride along for little. Attention is apart: each sequence of the batch reads its own KV (the law of decode),
 //! each chunk attends to what its prompt has cached and to itself (the law of prefill). Norms, rotary embedding and
 //! activation grow with the rows ([`elementwise`]), which a decode step of some hundred rows does not notice. The head runs
-//! over the rows that give a token: decode tokens and the last row of a prompt. Ignored: one kernel for both kinds of
+//! over the rows that give a token: decode tokens and the last row of a prompt. Where one kernel takes both kinds of
+//! sequence it is made for many queries: a lone one is padded to a tile of rows, so that a decode step which waits for memory
+//! alone has to multiply too (the runtime's `mixed_tile`); both go together as in prefill, by the root of squares. Ignored: one kernel for both kinds of
 //! attention, which pays one floor and not two. Rival: prefill that stalls the batch, which reads the weights twice.
 
 use super::{BatchCost, Class, Prepared};
-use crate::service::{collective, cpu, elementwise};
+use crate::model::Attention;
+use crate::service::{attention, collective, cpu, elementwise};
 
 impl Prepared {
     /// Costs of a step of `decodes` sequences beside chunks of prompts: pairs of tokens already cached and new tokens.
@@ -48,6 +51,24 @@ impl Prepared {
             }
         }
         cost
+    }
+
+    /// Seconds of one layer's decode attention in a step with prompts: as [`Prepared::attention`], or longer where lone queries
+    /// are padded.
+    pub fn attention_beside(&self, class: &Class, sequences: f64, bytes: f64) -> f64 {
+        let plain = self.attention(class, sequences, bytes);
+        let d = &self.deployment;
+        let tile = d.runtime.mixed_tile.as_ref();
+        let tile = tile.filter(|t| t.generations.contains(&d.hardware.generation));
+        let grouped = matches!(class.layer.attention, Attention::Grouped { .. });
+        let Some(tile) = tile.filter(|_| grouped && class.kv_token > 0.0) else {
+            return plain;
+        };
+        let floor = self.attention_floor(class, sequences, bytes);
+        let tokens = bytes / (class.kv_token + class.score_token);
+        let gpu = &d.hardware.gpu;
+        let multiply = attention::padded(gpu, self.kernels, tile.rows.get(), tokens, class.width);
+        floor + libm::hypot((plain - floor).max(0.0), multiply)
     }
 
     /// Seconds of the kernels between the matrices of a layer for `rows` tokens.

@@ -69,11 +69,7 @@ fn cases(sheet: &Sheet, stock: &mut Stock) -> Result<Vec<Case>> {
 /// A machine and what it is asked.
 type Run = (Arc<super::Family>, Arc<Service>);
 
-fn case(
-    line: Line<'_>,
-    figure: Figure,
-    run: &std::result::Result<Run, Reason>,
-) -> Result<Case> {
+fn case(line: Line<'_>, figure: Figure, run: &std::result::Result<Run, Reason>) -> Result<Case> {
     Ok(Case {
         line: line.number,
         metric: figure.0,
@@ -105,7 +101,9 @@ fn run(
         return Ok(Err("more GPUs than a table may name".into()));
     }
     let Some(path) = workload(&sheet.folder, line.maybe("tag")) else {
-        return Ok(Err("needs arrivals: no workload file beside the table goes with its tag".into()));
+        return Ok(Err(
+            "needs arrivals: no workload file beside the table goes with its tag".into(),
+        ));
     };
     let said = |column: &str, most: u32| match line.maybe(column) {
         "" => Ok(None),
