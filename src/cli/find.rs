@@ -59,6 +59,10 @@ impl FindArgs {
         if settings.get("arrivals").is_none() {
             settings.set("arrivals", &["poisson:1".into()], Origin::Default)?;
         }
+        if settings.asked("policy").is_none() {
+            // As engines are: hbm=fit would leave each of so many slots a small share.
+            settings.set("policy", &["full".into()], Origin::Default)?;
+        }
         if settings.asked("batch").is_none() {
             settings.set("batch", &[TOGETHER.into()], Origin::Default)?;
         }

@@ -28,6 +28,11 @@ impl Running {
     pub(super) fn tiers(&self) -> [f64; 4] {
         self.tiers
     }
+
+    /// Whether it ever spills.
+    pub(super) fn spills(&self) -> bool {
+        self.spills
+    }
 }
 
 /// Sums over the running sequences for the coming step (tokens).

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::plan::solve::Find;
 use crate::plan::solve::answer::{Point, Solution, Solved};
 
-use super::cells::{NONE, card, count, figure, size, time};
+use super::cells::{NONE, card, count, figure, size, spaced, time};
 use super::csv;
 use super::page::{Block, Grid, Mood, Page};
 
@@ -46,7 +46,7 @@ pub fn page(s: &Solution) -> Page {
     page.facts(
         s.question
             .iter()
-            .map(|q| (q.name.clone(), format!("{} ({})", q.value, q.from))),
+            .map(|q| (q.name.clone(), format!("{} ({})", spaced(&q.value), q.from))),
     );
     if !s.notes.is_empty() {
         page.title("Notes");

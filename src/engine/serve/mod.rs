@@ -117,6 +117,8 @@ struct Filling {
     tokens: u32,
     /// Positions to compute.
     total: u32,
+    /// Positions that take HBM once all are there: what its tiers hold elsewhere goes there as it is computed.
+    room: u32,
     /// Positions that are there.
     done: u32,
     /// Positions of the coming step.
@@ -140,7 +142,7 @@ pub struct Server<'a> {
     ddr: f64,
     /// Requests that ended with the step before: their slots are still taken where a batch is chosen ahead.
     lingering: u32,
-    /// Requests that were swapped in for the coming step.
+    /// Requests that decode again in the coming step, whose last token is longer ago.
     back: Vec<u32>,
     /// Copies of swapped KV that the coming step waits for.
     stall: Ps,
@@ -219,6 +221,10 @@ impl<'a> Server<'a> {
             self.choose(now);
             if self.running.len() + self.filling.len() > 0 {
                 (now, seen) = self.steps(now, observer)?;
+                continue;
+            }
+            // Slots of those that just ended are free once nothing runs.
+            if std::mem::take(&mut self.lingering) > 0 && !self.waiting.is_empty() {
                 continue;
             }
             // Nothing runs: whoever is there already is taken at once, else the clock goes to the next.
@@ -367,7 +373,7 @@ impl<'a> Server<'a> {
         let prompts: f64 = self
             .filling
             .iter()
-            .map(|f| ledger.sequence_bytes(f64::from(f.done + f.chunk)))
+            .map(|f| ledger.sequence_bytes(f64::from((f.done + f.chunk).min(f.room))))
             .sum();
         instant.kv_t0 += prompts;
         let peak = &mut self.out.run.peak;
@@ -415,6 +421,13 @@ impl<'a> Server<'a> {
         for mut f in std::mem::take(&mut self.filling) {
             f.done += std::mem::take(&mut f.chunk);
             self.keep_blocks(&f);
+            if f.done + 1 == f.total && f.tokens > 0 {
+                // What is left of one that gave way is a decode step.
+                self.running
+                    .join(f.job, f.tokens - 1, &self.setup.jobs, false);
+                self.back.push(f.job);
+                continue;
+            }
             if f.done < f.total {
                 self.filling.push(f);
                 continue;

@@ -40,11 +40,11 @@ impl<'a> Room<'a> {
     }
 
     /// Adds a sequence of `length` positions with so many in T0, T1, T2, whole pages.
-    fn add(&mut self, tiers: [f64; 4], length: f64) {
+    fn add(&mut self, tiers: [f64; 4], length: f64, spills: bool) {
+        self.spills |= spills;
         self.held.sequences += 1.0;
         self.held.tiers[0] += (tiers[0] / self.page).ceil() * self.page;
         if tiers[1] + tiers[2] > 0.0 {
-            self.spills = true;
             self.held.tiers[1] += tiers[1];
             self.held.tiers[2] += tiers[2];
             if let Some(selection) = self.ledger.selection() {
@@ -59,13 +59,13 @@ impl<'a> Room<'a> {
     /// Adds a prompt of so many positions.
     pub(super) fn prompt(&mut self, positions: u32) {
         let n = f64::from(positions);
-        self.add([n, 0.0, 0.0, 0.0], n);
+        self.add([n, 0.0, 0.0, 0.0], n, false);
     }
 
     /// Adds a request for the step after `done` decode steps.
     pub(super) fn request(&mut self, job: &Job, done: u32) {
         let length = f64::from(job.request.prompt + done + 1);
-        self.add(job.timeline.tokens_at(done), length);
+        self.add(job.timeline.tokens_at(done), length, job.timeline.spills());
     }
 
     /// Bytes of KV and staging.
@@ -80,10 +80,10 @@ impl Server<'_> {
         let mut room = Room::new(&self.setup);
         for r in self.running.list() {
             let length = self.setup.jobs[r.job as usize].request.prompt + r.done + 1;
-            room.add(r.tiers(), f64::from(length));
+            room.add(r.tiers(), f64::from(length), r.spills());
         }
         for f in &self.filling {
-            room.prompt(f.total + 1);
+            room.prompt(f.room);
         }
         room
     }
@@ -134,7 +134,6 @@ impl Server<'_> {
             fill(&mut room);
             room.bytes()
         };
-        // Preempted at the end of its life, all it has is a prompt.
         let spills = job.timeline.spills();
         let positions = job.request.prompt + if spills { 1 } else { job.request.output + 1 };
         let mut most = alone(&|room| room.prompt(positions));

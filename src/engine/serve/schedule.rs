@@ -44,6 +44,11 @@ impl Server<'_> {
     /// A request with so many tokens leaves the batch for the head of the line; `whole` says that its KV is complete.
     fn give_way(&mut self, job: u32, tokens: u32, whole: bool) {
         self.out.run.preemptions += 1;
+        let again = self.back.iter().position(|b| *b == job);
+        let whole = whole && again.is_none();
+        if let Some(at) = again {
+            self.back.remove(at);
+        }
         let life = &mut self.out.lives[job as usize];
         life.preempted += 1;
         if let Some(end) = self.last_end.filter(|_| whole) {
@@ -123,13 +128,26 @@ impl Server<'_> {
         if self.ddr + self.ddr_of[w.job as usize] > rules.ddr {
             return None;
         }
-        let job = &self.setup.jobs[w.job as usize];
         let mut room = self.room();
-        room.prompt(job.request.prompt + w.tokens + 1);
+        room.prompt(self.positions(w));
         let bytes = room.bytes();
-        // Alone it fits: a tiered one needs its whole prompt only while that is prefilled.
         let alone = self.running.len() + self.filling.len() == 0;
         (alone || bytes <= rules.pool).then_some(bytes)
+    }
+
+    /// Positions of a waiting request that take HBM when its next token is there: all of them, or what its tiers leave there of
+    /// what it had before, and its prompt at the least.
+    fn positions(&self, w: Waiting) -> u32 {
+        let job = &self.setup.jobs[w.job as usize];
+        let (prompt, all) = (job.request.prompt, job.request.prompt + w.tokens + 1);
+        if !job.timeline.spills() || w.tokens == 0 {
+            return all;
+        }
+        #[allow(clippy::cast_possible_truncation)] // clamped to u32
+        let kept = job.timeline.tokens_at(w.tokens)[0]
+            .ceil()
+            .clamp(0.0, f64::from(all)) as u32;
+        kept.max(prompt + 1)
     }
 
     /// A swapped request comes back and decodes on; it takes one token of the budget.
@@ -155,6 +173,7 @@ impl Server<'_> {
             job: w.job,
             tokens: w.tokens,
             total,
+            room: self.positions(w),
             done: cached,
             chunk,
         });

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::point::{Limits, Tried};
 use crate::error::{Error, Result};
+use crate::plan::budget;
 use crate::policy;
+use crate::policy::four_tier::Hbm;
 use crate::scenario::Scenario;
 use crate::scenario::settings::Settings;
 use crate::units::text::{group, show_bytes, significant};
@@ -127,8 +129,8 @@ impl Find {
             Self::MaxRate => (0, RATES),
             Self::MinHbm => {
                 let least = policy::parse(&s.policy).map_or(0, |p| p.least_hbm_tokens(s.prompt));
-                let whole = s.prompt.saturating_add(s.output);
-                (whole, least.min(whole))
+                let most = fitting(s);
+                (most, least.min(most))
             }
         }
     }
@@ -168,6 +170,21 @@ impl Find {
             Self::MinHbm => tried.hbm_peak.unwrap_or(0.0),
             Self::MaxBatch | Self::MaxContext => f64::from(n),
         }
+    }
+}
+
+/// The largest budget with which the question fits the card: the easy end of a search for less.
+fn fitting(s: &Scenario) -> u32 {
+    let whole = s.prompt.saturating_add(s.output);
+    let Ok(spec) = policy::parse(&s.policy) else {
+        return whole;
+    };
+    let fit = spec.with_hbm(Hbm::Fit);
+    let mut s = s.clone();
+    s.deployment = s.deployment.with_kernels();
+    match budget::resolve(&s, fit).1.hbm() {
+        Some(Hbm::Tokens(n)) => n.min(whole),
+        _ => whole,
     }
 }
 
