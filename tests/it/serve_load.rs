@@ -305,12 +305,12 @@ fn the_command_writes_every_form() {
     };
     let text = run(&[]);
     for part in [
-        "Under load",
+        "UNDER LOAD",
         "TTFT",
         "TPOT",
         "ITL",
         "E2EL",
-        "Over time",
+        "OVER TIME",
         "never used",
     ] {
         assert!(text.contains(part), "{part}");

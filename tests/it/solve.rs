@@ -90,7 +90,7 @@ fn the_limit_that_stops_it_is_named() {
             },
             "max-ddr",
         ),
-        (Limits::default(), "ddr-capacity"),
+        (Limits::default(), "hbm-capacity"),
     ] {
         let pairs = [&SHORT[..], &[("policy", "four-tier:hbm=300tok")]].concat();
         let s = found(&pairs, Find::MaxBatch, &limits);
