@@ -34,6 +34,17 @@ pub enum Prefill {
     First,
 }
 
+/// When an engine chooses the batch of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choose {
+    /// Between two steps.
+    #[default]
+    Between,
+    /// While the step before it runs (asynchronous scheduling).
+    Ahead,
+}
+
 impl Pool {
     /// The word used in profiles.
     pub fn word(self) -> &'static str {
@@ -105,9 +116,9 @@ pub struct Runtime {
     /// What its attention kernel does with decode queries that run beside prompts; none where it has kernels for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixed_tile: Option<MixedTile>,
-    /// Whether it chooses the batch of a step while the step before it runs (asynchronous scheduling).
+    /// When it chooses the batch of a step.
     #[serde(default)]
-    pub ahead: bool,
+    pub choose: Choose,
     /// Whether it preempts a running request and recomputes it later when KV runs out.
     pub preempts: bool,
     /// Floor of drawing tokens on the GPU: a dozen small kernels.

@@ -29,7 +29,7 @@ pub(super) fn resolve(s: &Scenario, spec: PolicySpec) -> (Scenario, PolicySpec) 
                 let mut first = s.clone();
                 first.load = Some(Arc::new(load.together(s.batch)));
                 let (mut fitted, spec) = fit(&first, &spec);
-                fitted.load = s.load.clone();
+                fitted.load.clone_from(&s.load);
                 (fitted, spec)
             }
         },

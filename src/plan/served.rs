@@ -11,6 +11,7 @@ use crate::engine::audit::Audit;
 use crate::engine::serve::{Life, Rules, Serve, Served, Server};
 use crate::engine::{Both, Job, Observer, Unwatched};
 use crate::error::{Cause, Result};
+use crate::hardware::Choose;
 use crate::metrics::serving::{Moment, Serving, Spread};
 use crate::policy::four_tier::Hbm;
 use crate::scenario::{Phase, Scenario, UnderLoad};
@@ -33,7 +34,7 @@ pub(super) fn rules(case: &Case, load: &UnderLoad, unlimited: bool) -> Rules {
         max_running: s.batch,
         token_budget: load.token_budget.unwrap_or(usual.max(s.batch)),
         give_way: load.give_way,
-        ahead: runtime.ahead,
+        ahead: runtime.choose == Choose::Ahead,
         pool: if unlimited {
             f64::INFINITY
         } else {

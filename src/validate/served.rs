@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::machine::{Machine, Setup};
 use crate::engine::serve::{GiveWay, Life, Rules, Serve, Server};
 use crate::engine::{Job, Unwatched};
+use crate::hardware::Choose;
 use crate::memory::Ledger;
 use crate::service::Prepared;
 use crate::stats;
@@ -137,13 +138,12 @@ fn replica_lives(prepared: &Prepared, service: &Service, replica: u32) -> Option
             max_running: service.max_running.unwrap_or(USUAL_RUNNING),
             token_budget: service.token_budget.unwrap_or(usual),
             give_way: GiveWay::Recompute,
-            ahead: service.ahead.unwrap_or(runtime.ahead),
+            ahead: service.ahead.unwrap_or(runtime.choose == Choose::Ahead),
             pool: ledger.pool(),
             ddr: ledger.ddr_capacity.as_f64(),
         },
     });
-    let served = server.ok()?.run(&mut Unwatched).ok()?;
-    Some(served.lives)
+    Some(server.ok()?.run(&mut Unwatched).ok()?.lives)
 }
 
 /// A placement with everything in HBM.

@@ -3,6 +3,7 @@
 //! 64 requests run together; a request that ends is followed by the next, so that each is at a length of its own. The bar:
 //! 10 million request-steps a CPU-second with everything in HBM and with tiers; 3 million with the replay included; 10 million
 //! request-steps in under 100 MB; two runs equal. `--smoke` runs a small one.
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::hint::black_box;
 use std::sync::Arc;

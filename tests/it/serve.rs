@@ -197,7 +197,7 @@ fn tiers_go_with_each_request() {
     assert!(turns.run.makespan > served.run.makespan);
     // For none at all: refused, naming the request.
     tight.ddr = 0.5 * full.run.peak.ddr;
-    let server = Server::new(Serve {
+    let refused = Server::new(Serve {
         prepared: &w.prepared,
         ledger: &w.ledger,
         jobs,
@@ -205,7 +205,7 @@ fn tiers_go_with_each_request() {
         block_tokens: 0,
         rules: tight,
     });
-    let error = server.err().unwrap();
+    let error = refused.err().unwrap();
     assert_eq!(error.exit_code(), 1);
     assert!(error.message.contains("request 1"), "{}", error.message);
 }

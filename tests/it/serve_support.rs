@@ -83,6 +83,43 @@ struct Plain {
     last: u64,
 }
 
+impl Plain {
+    fn new(job: &Job) -> Self {
+        Self {
+            at: job.request.arrival.0,
+            prompt: job.request.prompt,
+            output: job.request.output,
+            given: 0,
+            there: 0,
+            begun: None,
+            first: 0,
+            last: 0,
+        }
+    }
+
+    /// Whether only its last token is missing.
+    fn decodes(&self) -> bool {
+        self.given > 0 && self.there >= self.prompt + self.given - 1
+    }
+
+    /// Pages: who decodes holds its prompt and all given tokens, whose prompt is not done that and one more.
+    fn pages(&self, page: u32) -> u32 {
+        (self.prompt + self.given + u32::from(!self.decodes())).div_ceil(page)
+    }
+
+    /// Books a chunk that was computed by `now`.
+    fn fill(&mut self, chunk: u32, now: u64) {
+        self.there += chunk;
+        if self.there == self.prompt + self.given {
+            self.given += 1;
+            if self.given == 1 {
+                self.first = now;
+            }
+            self.last = now;
+        }
+    }
+}
+
 /// What the plain scheduler says of a request: begin of its prompt, first and last token (ps), and of all: preemptions.
 pub(crate) struct Said {
     pub(crate) times: Vec<(u64, u64, u64)>,
@@ -98,33 +135,17 @@ pub(crate) fn plain(
     (page, room): (u32, u32),
     step: impl Fn(&[u32], &[(u32, u32)], u32) -> u64,
 ) -> Said {
-    let mut all: Vec<Plain> = jobs
-        .iter()
-        .map(|j| Plain {
-            at: j.request.arrival.0,
-            prompt: j.request.prompt,
-            output: j.request.output,
-            given: 0,
-            there: 0,
-            begun: None,
-            first: 0,
-            last: 0,
-        })
-        .collect();
+    let mut all: Vec<Plain> = jobs.iter().map(Plain::new).collect();
     let (mut waiting, mut running): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     let (mut now, mut come, mut preemptions) = (0u64, 0usize, 0u64);
-    // A request that decodes holds its prompt and all given tokens; one whose prompt is not done holds that and one more.
-    let pages = |p: &Plain| {
-        let decodes = p.given > 0 && p.there >= p.prompt + p.given - 1;
-        (p.prompt + p.given + u32::from(!decodes)).div_ceil(page)
-    };
     loop {
         while come < all.len() && all[come].at <= now {
             waiting.push(come);
             come += 1;
         }
-        let used =
-            |running: &[usize], all: &[Plain]| running.iter().map(|r| pages(&all[*r])).sum::<u32>();
+        let used = |running: &[usize], all: &[Plain]| {
+            running.iter().map(|r| all[*r].pages(page)).sum::<u32>()
+        };
         let before = preemptions;
         while used(&running, &all) > room && running.len() > 1 {
             let victim = running.pop().unwrap();
@@ -132,17 +153,16 @@ pub(crate) fn plain(
             waiting.insert(0, victim);
             preemptions += 1;
         }
-        let decodes = |p: &Plain| p.given > 0 && p.there >= p.prompt + p.given - 1;
         let mut left = token_budget;
         let (mut contexts, mut chunks, mut filled) = (Vec::new(), Vec::new(), Vec::new());
         for r in &running {
-            if decodes(&all[*r]) {
+            if all[*r].decodes() {
                 contexts.push(all[*r].prompt + all[*r].given);
                 left -= 1;
             }
         }
         for r in &running {
-            if !decodes(&all[*r]) {
+            if !all[*r].decodes() {
                 let chunk = (all[*r].prompt + all[*r].given - all[*r].there).min(left);
                 left -= chunk;
                 chunks.push((all[*r].there, chunk));
@@ -178,7 +198,7 @@ pub(crate) fn plain(
         let decoding: Vec<usize> = running
             .iter()
             .copied()
-            .filter(|r| decodes(&all[*r]))
+            .filter(|r| all[*r].decodes())
             .collect();
         let over = |(r, chunk): &&(usize, u32)| {
             *chunk > 0 && all[*r].there + chunk == all[*r].prompt + all[*r].given
@@ -191,14 +211,7 @@ pub(crate) fn plain(
             all[r].last = now;
         }
         for (r, chunk) in filled {
-            all[r].there += chunk;
-            if all[r].there == all[r].prompt + all[r].given {
-                all[r].given += 1;
-                if all[r].given == 1 {
-                    all[r].first = now;
-                }
-                all[r].last = now;
-            }
+            all[r].fill(chunk, now);
         }
         running.retain(|r| all[*r].given < all[*r].output);
     }

@@ -19,13 +19,17 @@ impl PrefixCache {
     pub(super) fn hits(&mut self, ids: &[u32]) -> usize {
         let there = ids.iter().take_while(|id| self.known.contains_key(id));
         let n = there.count();
-        ids[..n].iter().for_each(|id| self.touch(*id));
+        for id in &ids[..n] {
+            self.touch(*id);
+        }
         n
     }
 
     /// Adds blocks that were computed, then drops the least used until at most `most` are left.
     pub(super) fn add(&mut self, ids: &[u32], most: usize) {
-        ids.iter().for_each(|id| self.touch(*id));
+        for id in ids {
+            self.touch(*id);
+        }
         while self.known.len() > most {
             let Some((_, id)) = self.used.pop_first() else {
                 break;

@@ -89,15 +89,14 @@ impl Server<'_> {
     }
 
     /// Steps for which `used` bytes, growing by a token a sequence and step, surely fit.
+    #[allow(clippy::cast_possible_truncation)] // clamped to u32
     pub(super) fn lasts(&self, used: f64) -> u32 {
         let ledger = self.setup.ledger;
         let windowed: f64 = ledger.windowed.iter().flatten().map(|w| w.0).sum();
         let grows = (self.running.len() as f64 * (ledger.kv_token + windowed)).max(1.0);
         let page = f64::from(self.setup.prepared.deployment.runtime.page_tokens.max(1));
         let steps = (self.setup.rules.pool - used) / grows - page;
-        #[allow(clippy::cast_possible_truncation)] // clamped to u32
-        let steps = steps.clamp(1.0, f64::from(u32::MAX)) as u32;
-        steps
+        steps.clamp(1.0, f64::from(u32::MAX)) as u32
     }
 
     /// Refuses a load of which a request never fits alone.

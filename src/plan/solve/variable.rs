@@ -154,7 +154,7 @@ impl Find {
             Self::MaxRate => {
                 if let Some(load) = &mut out.load {
                     let load = Arc::make_mut(load);
-                    at_rate(&mut load.load, load.arrivals.clone(), rate(n));
+                    at_rate(&mut load.load, &load.arrivals, rate(n));
                     load.arrivals = Arrivals::Poisson(rate(n));
                 }
             }
@@ -201,7 +201,7 @@ fn rate(n: u32) -> f64 {
 }
 
 /// The same gaps at another rate.
-fn at_rate(load: &mut Load, was: Arrivals, rate: f64) {
+fn at_rate(load: &mut Load, was: &Arrivals, rate: f64) {
     let Arrivals::Poisson(was) = was else {
         return;
     };

@@ -91,9 +91,8 @@ fn run(
     sheet: &Sheet,
     stock: &mut Stock,
 ) -> Result<std::result::Result<Run, Reason>> {
-    let (gpu, division) = match setup(line.text("setup")?) {
-        Some(found) => found,
-        None => return Ok(Err("the setup names no card of the catalog".into())),
+    let Some((gpu, division)) = setup(line.text("setup")?) else {
+        return Ok(Err("the setup names no card of the catalog".into()));
     };
     let family = or_reason!(stock.machine(&gpu, &format!("vllm {}", line.text("vllm")?))?);
     let model = or_reason!(stock.model(line.text("model")?)?);
@@ -153,7 +152,12 @@ fn setup(text: &str) -> Option<(String, Division)> {
         .find(|name| names::hardware(name).is_some())?;
     let mut division = Division::default();
     for word in parts.flat_map(|p| p.split([' ', '+', '/', '-'])) {
-        let number = |name: &str| word.strip_prefix(name)?.parse::<u32>().ok();
+        let number = |name: &str| {
+            word.strip_prefix(name)?
+                .trim_start_matches('=')
+                .parse::<u32>()
+                .ok()
+        };
         if let Some(n) = number("TP").filter(|n| *n > 0) {
             division.gpus = n;
         } else if let Some(n) = number("DP").filter(|n| *n > 0) {
@@ -175,8 +179,9 @@ fn workload(folder: &Path, tag: &str) -> Option<PathBuf> {
         .ok()?
         .filter_map(|e| Some(e.ok()?.path()))
         .filter(|p| {
-            let file = p.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-            file.starts_with("workload_") && file.ends_with(".jsonl") && file.contains(name)
+            let file = p.file_stem().and_then(|n| n.to_str()).unwrap_or_default();
+            let lines = p.extension().is_some_and(|e| e == "jsonl");
+            lines && file.starts_with("workload_") && file.contains(name)
         })
         .collect();
     files.sort();
