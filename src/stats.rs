@@ -31,6 +31,10 @@ pub enum Purpose {
     Resample = 9,
     /// The order in which points are measured.
     Order = 10,
+    /// When requests come.
+    Arrivals = 11,
+    /// How long requests are.
+    Lengths = 12,
 }
 
 /// The stream of `seed` for `purpose`.

@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod drawing;
 pub mod eval;
 pub mod explain;
+pub mod find;
 pub mod fit;
 pub mod flags;
 pub mod grid;

@@ -7,6 +7,7 @@ use crate::report::{Style, csv, json, md, table};
 use crate::scenario::{print, resolve};
 
 use super::Answer;
+use super::find::{FindArgs, refuse_load};
 use super::flags::{Deployment, Format, ResultArgs};
 use super::out::Out;
 use super::progress;
@@ -16,11 +17,16 @@ use super::progress;
 #[command(
     after_long_help = "EXAMPLES:\n  kvplan plan\n  kvplan plan --hardware h100-sxm --gpus 1,2,4\n  \
     kvplan plan --model llama-3.1-8b --weights bf16 --hardware rtx-4090,l40s --batch 16 --output 30k\n  \
-    kvplan plan long-chain --format md -o answer.md"
+    kvplan plan long-chain --format md -o answer.md\n  \
+    kvplan plan --find max-batch --tpot-p99 30ms\n  \
+    kvplan plan --find max-rate --ttft-p99 2s --tpot-p99 50ms --lengths servegen-r1 --price 2.5\n  \
+    kvplan plan --find min-hbm --tpot-p99 60ms --hardware gh200"
 )]
 pub struct PlanArgs {
     #[command(flatten)]
     deployment: Deployment<true>,
+    #[command(flatten)]
+    find: FindArgs,
     #[command(flatten)]
     result: ResultArgs,
 }
@@ -31,6 +37,7 @@ pub struct PlanArgs {
 /// Exit 2 for what cannot be asked, 3 for damaged traces.
 pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
     let mut settings = args.deployment.settings()?;
+    args.find.adapt(&mut settings)?;
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
         args.result.open(out)?;
@@ -41,7 +48,16 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
     }
     let question = resolve::question(&settings)?;
     args.result.keep(&question.base.reads(), &args.deployment)?;
+    let find = args.find.find();
+    if find.is_none() {
+        refuse_load(&question)?;
+    }
     args.result.open(out)?;
+    if let Some(find) = find {
+        let _watch = progress::watch("searching", 0, out.quiet());
+        let format = args.result.format();
+        return args.find.run(find, &question, &settings, format, out);
+    }
     let begun = std::time::Instant::now();
     let watch = progress::watch("replaying", question.base.trace.bytes(), out.quiet());
     let plan = crate::plan::plan(&question)?;

@@ -21,6 +21,8 @@ pub enum What {
     Outcome,
     /// Result of `plan`.
     Plan,
+    /// Result of `plan --find`.
+    Solve,
     /// Result of `sweep`.
     Sweep,
     /// Result of `reproduce`.
@@ -60,6 +62,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
     let schema = match args.what {
         What::Outcome => schemars::schema_for!(Outcome).to_value(),
         What::Plan => schemars::schema_for!(Plan).to_value(),
+        What::Solve => schemars::schema_for!(crate::plan::solve::answer::Solution).to_value(),
         What::Sweep => schemars::schema_for!(crate::sweep::answer::Answer).to_value(),
         What::Reproduce => schemars::schema_for!(Reproduction).to_value(),
         What::Fit => schemars::schema_for!(Fit).to_value(),

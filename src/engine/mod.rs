@@ -2,8 +2,9 @@
 //! events again (fidelity `layer`), which agree.
 //!
 //! What is modelled: continuous batching first-come first-served, admission and preemption by KV pages (the latest
-//! request is preempted and recomputed), the step of `step`, re-tier bursts, peak memory step by step. What is ignored:
-//! decode steps that share a chunk with another request's prefill (prefill stalls the batch instead). The engine sees
+//! request is preempted and recomputed), the step of `step`, re-tier bursts, peak memory step by step. A static batch ignores
+//! decode steps that share a chunk with another request's prefill (prefill stalls it instead); requests over time do not
+//! ([`serve`]). The engine sees
 //! only timelines: never a trace, a score or a policy. Time is integer picoseconds; two runs are equal to the bit.
 //! Rival: a formula per step (max of compute and transfer), 2-48 % off where both matter.
 
@@ -17,6 +18,7 @@ mod pipeline;
 mod queue;
 mod run;
 mod running;
+pub mod serve;
 mod slice;
 mod spill;
 mod step;

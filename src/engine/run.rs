@@ -109,7 +109,7 @@ pub struct Sums {
     pub retier: Ps,
     /// CPU gaps.
     pub gap: Ps,
-    /// Attention over HBM (s).
+    /// Attention over HBM, that of prompts in the same steps included (s).
     pub attention_s: f64,
     /// Linear layers and head (s).
     pub linear_s: f64,
@@ -144,7 +144,7 @@ impl Sums {
         self.exposed_in_place += t.exposed_in_place;
         self.retier += t.retier;
         self.gap += t.gap;
-        self.attention_s += t.attention_s;
+        self.attention_s += t.attention_s + cost.prefill;
         self.linear_s += cost.totals[0];
         self.other_s += cost.totals[1];
         self.collective_s += cost.totals[2];

@@ -23,6 +23,18 @@ pub(super) struct Running {
     spills: bool,
 }
 
+impl Running {
+    /// Tokens in T0..T3 for the coming step.
+    pub(super) fn tiers(&self) -> [f64; 4] {
+        self.tiers
+    }
+
+    /// Whether it ever spills.
+    pub(super) fn spills(&self) -> bool {
+        self.spills
+    }
+}
+
 /// Sums over the running sequences for the coming step (tokens).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Totals {

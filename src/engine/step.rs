@@ -131,6 +131,29 @@ impl<'a> Stepper<'a> {
         written: f64,
     ) -> StepTimes {
         self.size(m);
+        self.run(begin, m, held, burst, written)
+    }
+
+    /// One step beside chunks of prompts, at the costs of both together ([`Prepared::mixed`]).
+    pub fn step_beside(
+        &mut self,
+        begin: Ps,
+        cost: BatchCost,
+        held: &Held,
+        burst: &Burst,
+        written: f64,
+    ) -> StepTimes {
+        let m = cost.m;
+        self.gap = Ps::from_secs(cost.gap);
+        self.head = Ps::from_secs(cost.head);
+        self.cost = cost;
+        self.halves = None;
+        self.sized = 0;
+        self.run(begin, m, held, burst, written)
+    }
+
+    /// One step at the costs taken up.
+    fn run(&mut self, begin: Ps, m: u32, held: &Held, burst: &Burst, written: f64) -> StepTimes {
         self.in_halves = false;
         let still =
             held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default();
@@ -184,7 +207,7 @@ impl<'a> Stepper<'a> {
                 held.tiers[0]
             };
             let bytes = (class.kv_token + class.score_token) * tokens;
-            let attention = self.prepared.attention(class, held.sequences, bytes);
+            let attention = self.decode_attention(i, held, bytes);
             attention_s += attention * f64::from(class.count);
             compute += Ps::from_secs(self.cost.fixed[i] + attention) * u64::from(class.count);
         }
@@ -238,6 +261,18 @@ impl<'a> Stepper<'a> {
         }
     }
 
+    /// Seconds of a layer's decode attention that moves `bytes`; none where no sequence decodes.
+    fn decode_attention(&self, at: usize, held: &Held, bytes: f64) -> f64 {
+        if held.sequences <= 0.0 {
+            return 0.0;
+        }
+        let class = &self.prepared.classes[at];
+        if self.cost.prefill > 0.0 {
+            return self.prepared.attention_beside(class, held.sequences, bytes);
+        }
+        self.prepared.attention(class, held.sequences, bytes)
+    }
+
     /// HBM bytes that a layer's attention moves on one GPU.
     fn attended(&self, at: usize, held: &Held) -> f64 {
         let class = &self.prepared.classes[at];
@@ -254,7 +289,7 @@ impl<'a> Stepper<'a> {
         for (i, class) in self.prepared.classes.iter().enumerate() {
             let spilled = &self.spill.classes[i];
             let bytes = self.attended(i, held);
-            let attention = self.prepared.attention(class, held.sequences, bytes);
+            let attention = self.decode_attention(i, held, bytes);
             let count = f64::from(class.count);
             out.attention_s += attention * count;
             let mut wait = 0.0;

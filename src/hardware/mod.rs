@@ -24,7 +24,9 @@ pub use calibration::Calibration;
 pub use class::Fitted;
 pub use home::Home;
 pub use kernels::Kernels;
-pub use runtime::{CpuPart, CpuParts, Front, Offload, Pool, Prefill, Runtime, WarmUp};
+pub use runtime::{
+    Choose, CpuPart, CpuParts, Front, MixedTile, Offload, Pool, Prefill, Runtime, WarmUp,
+};
 pub use value::{
     Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value,
 };

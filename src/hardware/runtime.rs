@@ -34,6 +34,17 @@ pub enum Prefill {
     First,
 }
 
+/// When an engine chooses the batch of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choose {
+    /// Between two steps.
+    #[default]
+    Between,
+    /// While the step before it runs (asynchronous scheduling).
+    Ahead,
+}
+
 impl Pool {
     /// The word used in profiles.
     pub fn word(self) -> &'static str {
@@ -102,6 +113,12 @@ pub struct Runtime {
     pub front: Option<Front>,
     /// Tokens in a KV page.
     pub page_tokens: u32,
+    /// What its attention kernel does with decode queries that run beside prompts; none where it has kernels for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixed_tile: Option<MixedTile>,
+    /// When it chooses the batch of a step.
+    #[serde(default)]
+    pub choose: Choose,
     /// Whether it preempts a running request and recomputes it later when KV runs out.
     pub preempts: bool,
     /// Floor of drawing tokens on the GPU: a dozen small kernels.
@@ -145,6 +162,16 @@ pub struct WarmUp {
     pub rows_small: Value<Count>,
     /// Peak bytes of a logit: its copies, sorted ones and indices included.
     pub logit_bytes: Value<Count>,
+}
+
+/// One kernel for decode queries and prompts in a step: a lone query is padded to a tile of rows.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixedTile {
+    /// Rows of the tile.
+    pub rows: Value<Count>,
+    /// Generations of hardware on which it is this kernel; on others heads that share KV are packed, or decode runs apart.
+    pub generations: Vec<String>,
 }
 
 /// From a client's call to its first token, besides the step and the prefill of the request itself.

@@ -5,6 +5,7 @@
 //! Values that do not exist (no throughput when nothing fits) are `null`, never 0.
 
 pub mod perfetto;
+pub mod serving;
 
 use std::collections::BTreeMap;
 
@@ -96,6 +97,9 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Size of the simulation.
     pub engine: Engine,
+    /// Requests over time: what clients see; absent for a static batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serving: Option<serving::Serving>,
 }
 
 /// Memory by part [bytes, over all GPUs].

@@ -22,7 +22,17 @@ use super::run::{requests, with};
 /// as small as the policy allows.
 pub(super) fn resolve(s: &Scenario, spec: PolicySpec) -> (Scenario, PolicySpec) {
     match spec.hbm() {
-        Some(Hbm::Fit) => fit(s, &spec),
+        Some(Hbm::Fit) => match &s.load {
+            None => fit(s, &spec),
+            // Under load: what the first batch could have together; admission and preemption do the rest.
+            Some(load) => {
+                let mut first = s.clone();
+                first.load = Some(Arc::new(load.together(s.batch)));
+                let (mut fitted, spec) = fit(&first, &spec);
+                fitted.load.clone_from(&s.load);
+                (fitted, spec)
+            }
+        },
         Some(Hbm::Bytes(size)) => {
             let each = size.as_f64() / f64::from(s.batch) / ledger(s).kv_token.max(1.0);
             #[allow(clippy::cast_possible_truncation)] // clamped to u32

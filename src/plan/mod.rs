@@ -19,6 +19,8 @@ mod quick;
 mod recordings;
 mod run;
 pub mod selfcheck;
+mod served;
+pub mod solve;
 mod verdict;
 mod ways;
 

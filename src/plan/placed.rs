@@ -27,6 +27,13 @@ pub(super) fn by_policy(
     spec: &PolicySpec,
     traces: &Recordings,
 ) -> Result<Vec<Arc<Timeline>>> {
+    if s.load.is_some() {
+        // Where nothing moves the rows say nothing more, and a load has many lengths.
+        let counted = by_counts(s, spec)?;
+        if !counted.iter().any(|t| t.spills() || t.destroys()) {
+            return Ok(counted);
+        }
+    }
     let selection = s.deployment.t1.selection();
     each(s, |prompt, output| {
         traces.timelines(spec, selection, prompt, output)
@@ -57,12 +64,23 @@ fn each(
     s: &Scenario,
     make: impl Fn(u32, u32) -> Result<Vec<Arc<Timeline>>> + Sync,
 ) -> Result<Vec<Arc<Timeline>>> {
-    if s.lengths.is_none() {
+    if s.lengths.is_none() && s.load.is_none() {
         return make(s.prompt, s.output);
     }
+    // No policy sees the future: a shorter answer is the beginning of a longer one, and shares its placement under load.
     let mut known: BTreeMap<(u32, u32), Vec<Arc<Timeline>>> = BTreeMap::new();
-    for i in 0..s.batch {
-        known.insert(s.lengths_of(i), Vec::new());
+    let mut longest: BTreeMap<u32, u32> = BTreeMap::new();
+    for i in 0..s.requests() {
+        let (prompt, output) = s.lengths_of(i);
+        let most = longest.entry(prompt).or_default();
+        *most = output.max(*most);
+    }
+    let key = |i: u32| match s.lengths_of(i) {
+        (prompt, _) if s.load.is_some() => (prompt, longest[&prompt]),
+        own => own,
+    };
+    for i in 0..s.requests() {
+        known.insert(key(i), Vec::new());
     }
     let steps: u64 = known.keys().map(|(_, output)| u64::from(*output)).sum();
     if steps > MOST_STEPS {
@@ -81,8 +99,8 @@ fn each(
             Ok::<(), Error>(())
         })?;
     let of = |i: u32| {
-        let list = &known[&s.lengths_of(i)];
+        let list = &known[&key(i)];
         Arc::clone(&list[i as usize % list.len()])
     };
-    Ok((0..s.batch).map(of).collect())
+    Ok((0..s.requests()).map(of).collect())
 }

@@ -21,7 +21,7 @@ use crate::trace::TraceReader;
 use crate::workload::{self, Request};
 
 use super::recordings::{Placement, Recordings};
-use super::{budget, changes, outcome, placed};
+use super::{budget, changes, outcome, placed, served};
 
 /// A scenario made ready: laws, ledger, budget, traces.
 pub(super) struct Case {
@@ -106,14 +106,29 @@ fn answer(
     check_size(scenario, scenario.occupancy != Occupancy::Lockstep)?;
     let case = Case::new(scenario, traces)?;
     let full = Arc::new(case.run_full()?);
-    let run = Arc::new(case.run_watched(watcher)?);
-    let mut out = outcome::build(&case, &Ran { run, full });
+    let mut out = match &scenario.load {
+        None => {
+            let run = Arc::new(case.run_watched(watcher)?);
+            outcome::build(&case, &Ran { run, full })
+        }
+        Some(load) => {
+            let mut served = case.serve(load, watcher)?;
+            let run = Arc::new(std::mem::take(&mut served.run));
+            let ran = Ran { run, full };
+            let mut out = outcome::build(&case, &ran);
+            // Prompts share steps with decode tokens: they have no time of their own.
+            out.throughput.prefill_s = None;
+            served.run = Arc::unwrap_or_clone(ran.run);
+            out.serving = out.fits.then(|| served::serving(&case, load, &served));
+            out
+        }
+    };
     out.scenario = scenario
         .asked
         .iter()
         .map(|a| (a.name.to_string(), a.value.clone()))
         .collect();
-    if !out.fits {
+    if !out.fits && scenario.load.is_none() {
         out.changes = changes::that_fit(&case)?;
     }
     Ok(out)
@@ -254,6 +269,9 @@ impl Case {
     }
 
     fn run_watched(&self, watcher: Option<&mut dyn Observer>) -> Result<Run> {
+        if let Some(load) = &self.scenario.load {
+            return Ok(self.serve(load, watcher)?.run);
+        }
         self.engine(
             &self.scored,
             &self.ledger,
@@ -316,6 +334,9 @@ impl Case {
     /// # Errors
     /// Internal, if a law is broken under `audit`.
     pub(super) fn run_full(&self) -> Result<Run> {
+        if let Some(load) = &self.scenario.load {
+            return Ok(self.serve_in_hbm(load)?.run);
+        }
         let full = placed::in_hbm(&self.scenario)?;
         self.engine(
             &self.prepared,
@@ -380,6 +401,9 @@ fn scored(prepared: &Prepared, spec: &PolicySpec, timelines: &[Arc<Timeline>]) -
 
 /// The requests of a scenario.
 pub(super) fn requests(s: &Scenario) -> Vec<Request> {
+    if let Some(load) = &s.load {
+        return load.load.requests.clone();
+    }
     match s.occupancy {
         Occupancy::Lockstep => workload::lockstep(s.batch, s.prompt, s.output),
         Occupancy::Staggered => workload::staggered(s.batch, s.prompt, s.output, s.seed),

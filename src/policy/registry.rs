@@ -228,6 +228,15 @@ impl PolicySpec {
         self
     }
 
+    /// The same policy with another budget; policies without one are unchanged.
+    #[must_use]
+    pub fn with_hbm(mut self, hbm: Hbm) -> Self {
+        if let Kind::FourTier(p) | Kind::Oracle(p) = &mut self.kind {
+            p.hbm = hbm;
+        }
+        self
+    }
+
     /// Whether the whole prompt always stays in T0, so that a longer prompt only adds T0 tokens.
     pub fn protects_prompt(&self) -> bool {
         match self.kind {

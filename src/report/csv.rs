@@ -39,6 +39,22 @@ pub const OUTCOME_COLUMNS: &[&str] = &[
     "preemptions", "engine.events", "engine.steps",
 ];
 
+/// Keys of what clients see, behind those of the outcome where requests come over time.
+#[rustfmt::skip] // one group a line
+pub const SERVING_COLUMNS: &[&str] = &[
+    "serving.requests", "serving.offered_requests_per_s", "serving.max_running", "serving.token_budget_tokens",
+    "serving.prompt_tokens_total", "serving.output_tokens_total", "serving.cached_tokens_total", "serving.makespan_s",
+    "serving.requests_per_s", "serving.output_tokens_per_s",
+    "serving.ttft.mean_s", "serving.ttft.p50_s", "serving.ttft.p90_s", "serving.ttft.p99_s",
+    "serving.tpot.mean_s", "serving.tpot.p50_s", "serving.tpot.p90_s", "serving.tpot.p99_s",
+    "serving.itl.mean_s", "serving.itl.p50_s", "serving.itl.p90_s", "serving.itl.p99_s",
+    "serving.e2el.mean_s", "serving.e2el.p50_s", "serving.e2el.p90_s", "serving.e2el.p99_s",
+    "serving.queued.mean_s", "serving.queued.p99_s", "serving.goodput_requests_per_s", "serving.met_share",
+    "serving.running_mean", "serving.running_max", "serving.waiting_mean", "serving.waiting_max",
+    "serving.preemptions", "serving.swaps", "serving.t0_share", "serving.t1_share", "serving.t2_share",
+    "serving.t3_share", "serving.kv_mean_bytes", "serving.kv_room_bytes",
+];
+
 /// Keys of an alternative that stand before its outcome.
 const ALTERNATIVE_COLUMNS: &[&str] = &["name", "label", "starts", "remark"];
 
@@ -67,7 +83,11 @@ const CELL_COLUMNS: &[&str] = &[
 /// A bug in the writer (exit 70).
 pub fn outcome(outcome: &Outcome) -> Result<String> {
     let value = tree(outcome)?;
-    write(OUTCOME_COLUMNS, vec![cells(&value, OUTCOME_COLUMNS)])
+    let mut columns = OUTCOME_COLUMNS.to_vec();
+    if outcome.serving.is_some() {
+        columns.extend(SERVING_COLUMNS);
+    }
+    write(&columns, vec![cells(&value, &columns)])
 }
 
 /// An answer: a row an alternative of a card.
@@ -96,13 +116,19 @@ pub fn plan(plan: &Plan) -> Result<String> {
 /// # Errors
 /// A bug in the writer (exit 70).
 pub fn sweep(answer: &Answer) -> Result<String> {
+    let served =
+        |c: &crate::sweep::answer::Cell| c.outcome.as_ref().is_some_and(|o| o.serving.is_some());
+    let mut outcome_columns = OUTCOME_COLUMNS.to_vec();
+    if answer.cells.iter().any(served) {
+        outcome_columns.extend(SERVING_COLUMNS);
+    }
     let keys = answer.vary.iter().map(|a| format!("vary.{}", a.name));
     let mut header: Vec<String> = vec!["index".into()];
     header.extend(keys);
     header.extend(
         CELL_COLUMNS
             .iter()
-            .chain(OUTCOME_COLUMNS)
+            .chain(&outcome_columns)
             .map(|c| (*c).to_string()),
     );
     let mut rows = Vec::with_capacity(answer.cells.len());
@@ -112,8 +138,8 @@ pub fn sweep(answer: &Answer) -> Result<String> {
         row.extend(answer.vary.iter().map(value));
         row.extend(cells(&tree(cell)?, CELL_COLUMNS));
         row.extend(match &cell.outcome {
-            Some(outcome) => cells(&tree(outcome)?, OUTCOME_COLUMNS),
-            None => vec![String::new(); OUTCOME_COLUMNS.len()],
+            Some(outcome) => cells(&tree(outcome)?, &outcome_columns),
+            None => vec![String::new(); outcome_columns.len()],
         });
         rows.push(row);
     }

@@ -22,6 +22,8 @@ pub mod plan;
 mod plan_rows;
 pub mod plot;
 pub mod reproduce;
+mod serving;
+pub mod solve;
 pub mod sweep;
 pub mod table;
 pub mod validate;

@@ -14,6 +14,9 @@ pub fn page(outcome: &Outcome) -> Page {
     question(&mut page, outcome);
     verdict(&mut page, outcome);
     memory(&mut page, outcome);
+    if let Some(serving) = &outcome.serving {
+        super::serving::sections(&mut page, serving);
+    }
     if outcome.fits {
         speed(&mut page, outcome);
         traffic(&mut page, outcome);
@@ -30,16 +33,20 @@ pub fn page(outcome: &Outcome) -> Page {
 
 fn question(page: &mut Page, o: &Outcome) {
     page.title("Question");
+    let own = o.occupancy == "listed" || o.serving.as_ref().is_some_and(|s| s.own_lengths);
     page.text(format!(
         "{} of {} on {}, {}{} prompt + {} output tokens each.",
-        requests(o.batch),
+        o.serving.as_ref().map_or_else(
+            || requests(o.batch),
+            |s| format!(
+                "{}, at most {} together,",
+                requests(u32::try_from(s.requests).unwrap_or(u32::MAX)),
+                count(u64::from(o.batch))
+            ),
+        ),
         o.model,
         card(&o.hardware, o.gpus),
-        if o.occupancy == "listed" {
-            "up to "
-        } else {
-            ""
-        },
+        if own { "up to " } else { "" },
         count(u64::from(o.prompt_tokens)),
         count(u64::from(o.output_tokens)),
     ));

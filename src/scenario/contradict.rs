@@ -16,6 +16,7 @@ pub(super) fn check(settings: &Settings) -> Result<()> {
     split(settings)?;
     depth(settings)?;
     lengths(settings)?;
+    load(settings)?;
     staging(settings)
 }
 
@@ -80,6 +81,62 @@ fn lengths(settings: &Settings) -> Result<()> {
                 &format!("occupancy `{how}` gives each request its own lengths"),
             )
             .help(format!("leave --{name} out, or use --occupancy lockstep")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a recording or a law gives each request its own lengths.
+pub(super) fn own_lengths(settings: &Settings) -> bool {
+    let arrivals = value(settings, "arrivals");
+    let recorded = !arrivals.is_empty() && arrivals != "all" && !arrivals.starts_with("poisson:");
+    let law = value(settings, "lengths");
+    recorded || !arrivals.is_empty() && !law.is_empty() && law != "fixed"
+}
+
+/// Settings of a load mean nothing without one, and a recording says all of it.
+fn load(settings: &Settings) -> Result<()> {
+    let arrivals = value(settings, "arrivals");
+    for name in ["requests", "lengths", "token-budget", "preempt", "slo"] {
+        if arrivals.is_empty() && settings.asked(name).is_some() {
+            return Err(clash(
+                settings,
+                name,
+                "it is for requests over time, and none come",
+            )
+            .help("add --arrivals all, --arrivals poisson:RATE or --arrivals FILE"));
+        }
+    }
+    if arrivals.is_empty() {
+        return Ok(());
+    }
+    if settings.asked("lengths").is_some() && arrivals != "all" && !arrivals.starts_with("poisson:")
+    {
+        return Err(clash(
+            settings,
+            "lengths",
+            "the recording of --arrivals has lengths of its own",
+        )
+        .help("leave --lengths out, or use --arrivals poisson:RATE"));
+    }
+    for name in ["prompt", "output"] {
+        if own_lengths(settings) && settings.asked(name).is_some() {
+            return Err(clash(
+                settings,
+                name,
+                "each request of the load has its own lengths",
+            )
+            .help(format!("leave --{name} out, or use --lengths fixed")));
+        }
+    }
+    for (name, only) in [("occupancy", "lockstep"), ("fidelity", "step")] {
+        if settings.asked(name).is_some() && value(settings, name) != only {
+            return Err(clash(
+                settings,
+                name,
+                "requests over time run step by step, each at its own length",
+            )
+            .help(format!("leave --{name} out, or --arrivals")));
         }
     }
     Ok(())

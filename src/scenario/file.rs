@@ -69,7 +69,10 @@ pub fn lay(source: &Arc<Source>, settings: &mut Settings) -> Result<()> {
         }
         let mut texts = texts(source, name, value)?;
         let lengths = name == "occupancy" && !texts.iter().any(|t| WORDS.contains(&t.as_str()));
-        if name == "trace" || lengths {
+        let words = |t: &String| t == "all" || t == "fixed" || t.contains(':');
+        let path = |t: &String| t.contains(['.', '/', '\\']) && !words(t);
+        let load = matches!(name, "arrivals" | "lengths") && texts.iter().all(path);
+        if name == "trace" || lengths || load {
             texts = texts.iter().map(|t| beside(&source.name, t)).collect();
         }
         let origin = Origin::File {

@@ -138,6 +138,20 @@ pub const KEYS: &[Key] = &[
     key("occupancy", "HOW|FILE", Kind::Text, Some("lockstep"), &["lockstep", "staggered"],
         "Requests all at the same length at once, at independent phases, or each as long as a line of a file says: \
          `prompt,output` or JSON with prompt_tokens and output_tokens; request i has line i mod n"),
+    key("arrivals", "HOW|FILE", Kind::Text, None, &[],
+        "Requests over time instead of one static batch of --batch: all, poisson:RATE (requests per second), or a recording \
+         (.jsonl or .csv with arrival, prompt and output tokens); --batch is then how many run together at most"),
+    key("requests", "N", Kind::Number, None, &[],
+        "Requests that come [default: 200, or all of a recording]"),
+    key("lengths", "LAW|FILE", Kind::Text, None, &[],
+        "Their lengths: fixed (--prompt, --output), lognormal:prompt=MEDIAN/SIGMA,output=MEDIAN/SIGMA, servegen-r1, or a file \
+         with one `prompt,output` a line to draw from [default: fixed]"),
+    key("token-budget", "TOKENS", Kind::Number, None, &[],
+        "Tokens of a step at most, decode tokens and chunks of prompts [default: the runtime's]"),
+    key("preempt", "HOW", Kind::Text, None, &["recompute", "swap"],
+        "What becomes of the latest request when HBM is full: computed again, or swapped to host memory [default: recompute]"),
+    key("slo", "LIMITS", Kind::Text, None, &[],
+        "What an answer may take, for goodput: any of ttft=1s,tpot=50ms,e2e=60s"),
     key("phase", "HOW", Kind::Text, Some("seeded"), &["seeded", "lockstep"],
         "Re-tier steps of the requests: drawn by seed, or all at once"),
     key("memory-fraction", "SHARE", Kind::Real, Some("0.95"), &[],

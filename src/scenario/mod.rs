@@ -6,12 +6,12 @@
 //! is why none of them can drift. Precedence: default < scenario file < flag. Rival design: one serde struct a file
 //! and one clap struct a verb; they agree on the first day only.
 //!
-//! What is ignored: environment variables (a result must not depend on them) and arrivals (requests are one static
-//! batch for now). Units: tokens are plain counts; sizes carry GB or GiB. Deterministic: nothing here reads a clock.
+//! What is ignored: environment variables (a result must not depend on them). Units: tokens are plain counts; sizes carry GB or GiB. Deterministic: nothing here reads a clock.
 
 mod contradict;
 pub mod file;
 pub mod keys;
+mod load;
 pub mod print;
 mod read;
 pub mod resolve;
@@ -29,7 +29,11 @@ use crate::hardware::Hardware;
 use crate::workload::Lengths;
 
 pub use keys::Verb;
+pub use load::UnderLoad;
 pub use settings::Settings;
+
+/// Moves an error to where a setting was written.
+type Placer = fn(&Settings, &str, crate::error::Error) -> crate::error::Error;
 
 /// One deployment with its requests: what `simulate` runs.
 #[derive(Clone, Debug)]
@@ -48,6 +52,9 @@ pub struct Scenario {
     pub occupancy: Occupancy,
     /// Lengths of each request where they differ (`occupancy` is then `Listed`): `prompt` and `output` are the largest.
     pub lengths: Option<Arc<Lengths>>,
+    /// Requests over time instead of a static batch: `batch` is then the most that run together, `prompt` and `output` are
+    /// the largest.
+    pub load: Option<Arc<UnderLoad>>,
     /// Whether the requests re-tier in the same step.
     pub phase: Phase,
     /// Recorded attention behind mass and moves.
@@ -69,8 +76,15 @@ impl Scenario {
         Self {
             occupancy: Occupancy::Lockstep,
             lengths: None,
+            load: None,
             ..self.clone()
         }
+    }
+
+    /// Requests in all: those of the load, or of the batch.
+    pub fn requests(&self) -> u32 {
+        let own = self.load.as_ref().map(|l| l.load.requests.len());
+        own.map_or(self.batch, |n| u32::try_from(n).unwrap_or(u32::MAX))
     }
 
     /// Prompt and output tokens of one request at its end.
@@ -85,11 +99,19 @@ impl Scenario {
             TraceRef::None | TraceRef::Embedded => Vec::new(),
         };
         paths.extend(self.lengths.iter().map(|l| l.file().to_path_buf()));
+        paths.extend(self.load.iter().flat_map(|l| l.files()));
         TraceRef::Paths(paths)
     }
 
     /// Prompt and output of request `i`.
     pub fn lengths_of(&self, i: u32) -> (u32, u32) {
+        if let Some(r) = self
+            .load
+            .as_ref()
+            .and_then(|l| l.load.requests.get(i as usize))
+        {
+            return (r.prompt, r.output);
+        }
         let own = self.lengths.as_ref().map(|l| l.of(i));
         own.unwrap_or((self.prompt, self.output))
     }

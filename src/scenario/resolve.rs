@@ -13,14 +13,17 @@ use crate::hardware::home::DDR;
 use crate::model::{Attention, Model};
 use crate::timeline::Pick;
 use crate::units::text::group;
-use crate::workload::Lengths;
+use crate::workload::{Arrivals, Drawn, Lengths};
 
 use super::keys::Key;
 use super::read::{
     MAX_BATCH, MAX_TOKENS, fraction, number, number_in, seed, size, split, t1, text_of, word,
 };
 use super::settings::{Given, Origin, Settings};
-use super::{Asked, Card, Occupancy, Phase, Question, Scenario, TraceRef, Verb, contradict, world};
+use super::{
+    Asked, Card, Occupancy, Phase, Question, Scenario, TraceRef, UnderLoad, Verb, contradict, load,
+    world,
+};
 
 /// The scenario of `simulate`.
 ///
@@ -100,7 +103,7 @@ fn asked(settings: &Settings, base: &Scenario, cards: &[Card]) -> Vec<Asked> {
         value: resolved(key, given),
         from: given.origin.word(),
     };
-    let own_lengths = base.lengths.is_some();
+    let own_lengths = base.lengths.is_some() || contradict::own_lengths(settings);
     let said_by_file = |key: &Key| own_lengths && matches!(key.name, "prompt" | "output");
     let shown = settings.iter().filter(|(key, _)| !said_by_file(key));
     shown.map(one).collect()
@@ -253,7 +256,9 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
     let deployment = deployment(settings, card)?;
     let batch = number(settings, "batch", 1, MAX_BATCH)?;
     let (occupancy, lengths) = occupancy(settings)?;
+    let load = load::read(settings, place)?.map(Arc::new);
     let (prompt, output) = match &lengths {
+        _ if load.is_some() => load.as_ref().map_or((1, 1), |l| l.longest()),
         None => (
             number(settings, "prompt", 1, MAX_TOKENS)?,
             number(settings, "output", 1, MAX_TOKENS)?,
@@ -268,6 +273,7 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
             .map_err(|e| place(settings, "policy", e))?,
         occupancy,
         lengths,
+        load,
         phase: match word(settings, "phase")? {
             "lockstep" => Phase::Lockstep,
             _ => Phase::Seeded,
@@ -462,6 +468,27 @@ fn mixed(lengths: &Lengths, batch: u32) -> String {
     )
 }
 
+/// What a load rests on.
+fn load_notes(l: &UnderLoad, batch: u32) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Drawn::Quantiles(q) = &l.lengths {
+        notes.push(format!(
+            "lengths drawn from the quantiles of {} ({}): prompts and outputs apart, nothing beyond the outermost",
+            q.name, q.reference
+        ));
+    }
+    if l.load.blocks.iter().any(|b| !b.is_empty()) {
+        notes.push(
+            "prompt blocks that an earlier prompt has already are taken from the prefix cache"
+                .into(),
+        );
+    }
+    if l.arrivals == Arrivals::All && l.load.requests.len() as u64 <= u64::from(batch) {
+        notes.push("all requests come at once and run together: a static batch whose first prompts share steps".into());
+    }
+    notes
+}
+
 /// What is odd but possible.
 fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
     let mut notes = Vec::new();
@@ -478,6 +505,9 @@ fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
     let adds = matches!(t1, T1Mode::Direct | T1Mode::Selective(_));
     if settings.verb == Verb::Plan && settings.asked("t1").is_some() && !adds {
         notes.push("plan tries every T1 mode: --t1 has no effect on it".into());
+    }
+    if let Some(l) = &scenario.load {
+        notes.extend(load_notes(l, scenario.batch));
     }
     if let Some(l) = &scenario.lengths {
         notes.push(mixed(l, scenario.batch));

@@ -66,6 +66,13 @@ pub fn rate(gpu: &Gpu, law: &DecodeAttention, kernels: f64, work: Work) -> f64 {
     share * kernels * gpu.hbm_bandwidth.get()
 }
 
+/// Seconds of multiplying what a decode step attends to beside prompts, where each lone query is padded to a tile of `rows`:
+/// `tokens` positions in all, queries of `width` elements, at the rate of prompts.
+pub fn padded(gpu: &Gpu, kernels: f64, rows: f64, tokens: f64, width: f64) -> f64 {
+    let dense = gpu.kernels.prefill.share.get() * kernels * gpu.bf16_dense.get();
+    4.0 * rows * tokens * width / dense
+}
+
 /// Seconds that the host needs to attend over `bytes` of KV of one layer with `flops` of arithmetic: the slower of
 /// reading DDR and multiplying (DESIGN 5.1 `host-attention`).
 pub fn host(host: &Host, bytes: f64, flops: f64) -> f64 {

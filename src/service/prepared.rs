@@ -9,6 +9,8 @@ use crate::hardware::kernels::DecodeAttention;
 use crate::model::layer::Matrix;
 use crate::model::{Attention, KvFormat, Layer};
 
+mod mixed;
+
 use super::linear::Routing;
 use super::{attention, collective, cpu, linear, prefill, transfer};
 
@@ -60,6 +62,8 @@ pub struct BatchCost {
     pub head: f64,
     /// Linear layers of all classes and the head; norms and launches; all-reduces: for the breakdown.
     pub totals: [f64; 3],
+    /// Attention of prompts that are prefilled beside, all layers; in `fixed` too.
+    pub prefill: f64,
     /// CPU between steps.
     pub gap: f64,
 }
@@ -100,6 +104,8 @@ pub struct Prepared {
     pub warm: bool,
     /// How tokens spread over experts.
     pub routing: Routing,
+    /// Replicas that share the experts of a layer, each computing its part for the tokens of all; 1 = its own.
+    pub expert_ranks: f64,
     kernels: f64,
     /// Kernels that one layer's attention takes.
     calls: f64,
@@ -133,6 +139,7 @@ impl Prepared {
             scores: false,
             warm: false,
             routing: Routing::default(),
+            expert_ranks: 1.0,
             kernels: deployment.runtime.kernel_share.get(),
             calls: 1.0,
             deployment: deployment.clone(),
@@ -218,7 +225,7 @@ impl Prepared {
         let linear: Vec<f64> = self
             .classes
             .iter()
-            .map(|c| self.linear(&c.layer.matrices(d.model.hidden), rows))
+            .map(|c| self.linear(&c.layer.matrices(d.model.hidden), rows) + self.exchange(c, rows))
             .collect();
         let (other, collective) = (d.runtime.layer_other.get(), 2.0 * reduce);
         let layers = self.order.len() as f64;
@@ -233,6 +240,7 @@ impl Prepared {
             collective,
             head,
             gap: cpu::step_gap(&d.runtime, rows),
+            prefill: 0.0,
             totals: [all_linear, layers * other, layers * collective],
         }
     }
@@ -243,7 +251,24 @@ impl Prepared {
     }
 
     fn matrix(&self, m: &Matrix, rows: f64) -> f64 {
-        self.matrix_over(m, f64::from(self.deployment.gpus), rows)
+        // A share of the experts for the tokens of all who share them.
+        let ranks = if m.copies > 1 { self.expert_ranks } else { 1.0 };
+        self.matrix_over(m, ranks * f64::from(self.deployment.gpus), ranks * rows)
+    }
+
+    /// Seconds in which the tokens of a layer with shared experts reach them and come back.
+    fn exchange(&self, class: &Class, rows: f64) -> f64 {
+        let shared = class
+            .layer
+            .matrices(self.deployment.model.hidden)
+            .iter()
+            .any(|m| m.copies > 1);
+        if self.expert_ranks <= 1.0 || !shared {
+            return 0.0;
+        }
+        let bytes = f64::from(self.deployment.model.hidden) * 2.0 * rows;
+        let interconnect = self.deployment.hardware.interconnect.as_ref();
+        2.0 * collective::all_reduce(interconnect, self.expert_ranks, bytes)
     }
 
     fn matrix_over(&self, m: &Matrix, gpus: f64, rows: f64) -> f64 {
@@ -291,6 +316,30 @@ impl Prepared {
         down + attention::host(&d.hardware.host, bytes * gpus, flops * gpus) + up
     }
 
+    /// Seconds of one layer's attention over prompts: pairs of tokens already cached and new ones, `tokens` new in all.
+    fn prompt_attention(&self, class: &Class, parts: &[(u32, u32)], tokens: f64) -> f64 {
+        if parts.is_empty() {
+            return 0.0;
+        }
+        let pairs: f64 = parts
+            .iter()
+            .map(|&(before, new)| pairs(class.window, before, new))
+            .sum();
+        let work = prefill::Work {
+            pairs,
+            queries: tokens,
+            heads: class.heads,
+            width: class.width,
+            operands: tokens * 2.0 * (2.0 * class.width)
+                + parts
+                    .iter()
+                    .map(|&(before, new)| f64::from(before) + f64::from(new))
+                    .sum::<f64>()
+                    * class.kv_token,
+        };
+        prefill::attention(&self.deployment.hardware.gpu, self.kernels, work)
+    }
+
     /// Seconds of prefill over several prompts: pairs of tokens already cached and new tokens.
     pub fn prefill(&self, parts: &[(u32, u32)]) -> f64 {
         let d = &self.deployment;
@@ -303,24 +352,8 @@ impl Prepared {
         let mut seconds = 0.0;
         for class in &self.classes {
             let matrices = class.layer.matrices(d.model.hidden);
-            let pairs: f64 = parts
-                .iter()
-                .map(|&(before, new)| pairs(class.window, before, new))
-                .sum();
             let products = chunks * self.linear(&matrices, tokens / chunks);
-            let work = prefill::Work {
-                pairs,
-                queries: tokens,
-                heads: class.heads,
-                width: class.width,
-                operands: tokens * 2.0 * (2.0 * class.width)
-                    + parts
-                        .iter()
-                        .map(|&(before, new)| f64::from(before) + f64::from(new))
-                        .sum::<f64>()
-                        * class.kv_token,
-            };
-            let attention = prefill::attention(&d.hardware.gpu, self.kernels, work);
+            let attention = self.prompt_attention(class, parts, tokens);
             seconds += f64::from(class.count)
                 * (products + attention + chunks * d.runtime.layer_other.get());
         }

@@ -17,6 +17,7 @@ pub mod holdout;
 pub mod machine;
 pub mod names;
 pub mod prototype;
+pub mod served;
 pub mod sheet;
 mod software;
 pub mod steady;

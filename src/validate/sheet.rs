@@ -25,6 +25,8 @@ const MOST: f64 = 1e15;
 pub struct Sheet {
     /// File name, without its folder.
     pub file: String,
+    /// Its folder.
+    pub folder: PathBuf,
     head: Vec<String>,
     lines: Vec<(u64, Vec<String>)>,
 }
@@ -94,7 +96,8 @@ pub fn read(path: &Path, kind: &Kind) -> Result<Sheet> {
         )));
     }
     let text = String::from_utf8(bytes).map_err(|e| not_text(&file, &e))?;
-    let sheet = parse(&file, text.strip_prefix('\u{feff}').unwrap_or(&text))?;
+    let mut sheet = parse(&file, text.strip_prefix('\u{feff}').unwrap_or(&text))?;
+    sheet.folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     for column in kind.columns {
         sheet.index(column)?;
     }
@@ -141,6 +144,7 @@ fn parse(file: &str, text: &str) -> Result<Sheet> {
     let (_, head) = lines.remove(0);
     Ok(Sheet {
         file: file.to_string(),
+        folder: PathBuf::new(),
         head,
         lines,
     })

@@ -5,10 +5,18 @@
 //! replaced by a fresh one when it ends. Phases are stratified, one uniform draw in each of `batch` equal slices of the
 //! output length, so that a small batch is not all long or all short by luck of the seed. Listed: a static batch whose
 //! request i has the lengths of line i mod n of a file ([`Lengths`]); all begin together, each ends when it is done.
+//! Under load ([`Load`]) requests come over time ([`Arrivals`]), with lengths from a law ([`Drawn`]) or a recording
+//! ([`Recorded`]).
 
+mod arrivals;
+mod drawn;
 mod lengths;
+mod recorded;
 
+pub use arrivals::{Arrivals, Load, Slo};
+pub use drawn::{Drawn, Quantiles, embedded};
 pub use lengths::Lengths;
+pub use recorded::Recorded;
 
 use rand::RngExt;
 

@@ -1,0 +1,186 @@
+//! `plan --find`: the most of something that keeps to limits, and why no more.
+//!
+//! One setting is searched (batch, context, rate, or the HBM that a policy keeps) with everything else as asked: whole
+//! numbers by doubling, then halving. A point is a run of the engine, static or under load; limits are the p99 of the time
+//! per token (over steps of a static batch, over requests under load) and of the time to the first token, HBM and host
+//! memory, and always what the card has. The answer holds the best point and its neighbour beyond, which was run too and
+//! says which limit it breaks. Ignored: that a worse point may lie below a better one; the neighbour proves only itself. Under
+//! load that happens (scheduling anomalies), for a static batch it does not. Rival: a formula solved for the limit, which is
+//! exact for the formula.
+
+pub mod answer;
+mod point;
+mod variable;
+
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::scenario::settings::Settings;
+use crate::scenario::{Card, Question, Scenario};
+
+use super::answer::Setting;
+use super::recordings::Recordings;
+use answer::{Given, SOLVE_SCHEMA, Solution, Solved};
+pub use point::Limits;
+use point::Tried;
+pub use variable::Find;
+
+/// Solves a question on all its cards.
+///
+/// # Errors
+/// Usage: what is searched needs something that the question lacks. As `simulate` otherwise.
+pub fn solve(
+    question: &Question,
+    settings: &Settings,
+    find: Find,
+    limits: &Limits,
+) -> Result<Solution> {
+    find.check(&question.base, limits, settings)?;
+    let traces = Recordings::open(&question.base.trace)?;
+    let rows: Vec<Solved> = question
+        .cards
+        .par_iter()
+        .map(|card| row(&question.on(card), card, find, limits, &traces))
+        .collect::<Result<_>>()?;
+    let setting = |a: &crate::scenario::Asked| Setting {
+        name: a.name.into(),
+        value: a.value.clone(),
+        from: a.from.clone(),
+    };
+    Ok(Solution {
+        schema: SOLVE_SCHEMA.into(),
+        kvplan_version: env!("CARGO_PKG_VERSION").into(),
+        find: find.word().into(),
+        unit: find.unit().into(),
+        limits: Given {
+            tpot_p99_s: limits.tpot_p99,
+            ttft_p99_s: limits.ttft_p99,
+            max_hbm_bytes: limits.max_hbm.map(|b| b.0),
+            max_ddr_bytes: limits.max_ddr.map(|b| b.0),
+        },
+        question: question.settings.iter().map(setting).collect(),
+        notes: notes(question, find),
+        rows,
+    })
+}
+
+fn notes(question: &Question, find: Find) -> Vec<String> {
+    let mut notes = question.base.notes.clone();
+    if question.base.load.is_some() {
+        notes.push("under load a run is one sequence of requests: its p99 rests on the slowest hundredth of them".into());
+    } else {
+        notes.push("a static batch: p99 of the time per token is over steps; all prompts come at once, and the last to be prefilled waits longest".into());
+    }
+    if find == Find::MinHbm {
+        notes.push("HBM is saved by keeping fewer tokens of each request in it: the others lie in host memory".into());
+    }
+    notes
+}
+
+/// One card.
+fn row(
+    s: &Scenario,
+    card: &Card,
+    find: Find,
+    limits: &Limits,
+    traces: &Recordings,
+) -> Result<Solved> {
+    let s = limits.within(s);
+    let range = find.range(&s);
+    let mut tries = 0;
+    let mut at = |n: u32| -> Result<Tried> {
+        tries += 1;
+        point::run(&find.with(&s, n)?, traces, limits)
+    };
+    let found = search(range, &mut at)?;
+    let (best, next) = found;
+    let price = limits.price.or(card
+        .hardware
+        .price
+        .as_ref()
+        .map(crate::hardware::Value::get));
+    let cost = best.as_ref().and_then(|(_, t)| {
+        let per_second = t.output_tokens_per_s.filter(|r| *r > 0.0)?;
+        Some(price? * f64::from(card.gpus) / 3600.0 / per_second * 1e6)
+    });
+    let limited_by = match (&best, &next) {
+        (_, Some((_, t))) => t.broken.first().map_or("nothing", |b| b.0).to_string(),
+        (Some(_), None) => find.end().into(),
+        (None, None) => "nothing".into(),
+    };
+    let shown = |(n, t): &(u32, Tried)| t.shown(find.value(*n, t));
+    Ok(Solved {
+        hardware: card.hardware.id.clone(),
+        hardware_name: card.hardware.name.clone(),
+        gpus: card.gpus,
+        answer: best.as_ref().map(|(n, t)| find.value(*n, t)),
+        limited_by,
+        why: why(find, best.as_ref(), next.as_ref()),
+        best: best.as_ref().map(shown),
+        next: next.as_ref().map(shown),
+        tried: tries,
+        price_usd_per_gpu_hour: price,
+        usd_per_million_output_tokens: cost,
+    })
+}
+
+/// A number and what it gives.
+type At = (u32, Tried);
+
+/// The last number that keeps to the limits, counted from the easy end, and the next, which does not; by doubling, then
+/// halving. None first: not even the easiest does. None second: there is no next.
+fn search(
+    (easy, hard): (u32, u32),
+    at: &mut impl FnMut(u32) -> Result<Tried>,
+) -> Result<(Option<At>, Option<At>)> {
+    let up = hard >= easy;
+    let number = |k: u32| if up { easy + k } else { easy - k };
+    let most = easy.abs_diff(hard);
+    let first = at(number(0))?;
+    if !first.ok() {
+        return Ok((None, Some((number(0), first))));
+    }
+    let (mut good, mut best) = (0, first);
+    let mut beyond: Option<(u32, Tried)> = None;
+    let mut stride = 1u32;
+    while good < most && beyond.is_none() {
+        let k = good.saturating_add(stride).min(most);
+        let tried = at(number(k))?;
+        if tried.ok() {
+            (good, best) = (k, tried);
+            stride = stride.saturating_mul(2);
+        } else {
+            beyond = Some((k, tried));
+        }
+    }
+    let Some((mut bad, mut worst)) = beyond else {
+        return Ok((Some((number(good), best)), None));
+    };
+    while bad - good > 1 {
+        let k = good + (bad - good) / 2;
+        let tried = at(number(k))?;
+        if tried.ok() {
+            (good, best) = (k, tried);
+        } else {
+            (bad, worst) = (k, tried);
+        }
+    }
+    Ok((Some((number(good), best)), Some((number(bad), worst))))
+}
+
+fn why(find: Find, best: Option<&At>, next: Option<&At>) -> String {
+    match (best, next) {
+        (_, Some((n, t))) => {
+            let value = find.shown(find.value(*n, t));
+            let reasons: Vec<String> = t.broken.iter().map(|b| b.1.clone()).collect();
+            let what = if best.is_some() { "next" } else { "already" };
+            format!("{what}, at {value}: {}", reasons.join("; "))
+        }
+        (Some((n, t)), None) => format!(
+            "{} is {}",
+            find.shown(find.value(*n, t)),
+            find.end_in_words()
+        ),
+        (None, None) => "nothing to search".into(),
+    }
+}

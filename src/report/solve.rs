@@ -1,0 +1,178 @@
+//! What `plan --find` found as a page, and as CSV.
+
+use crate::error::Result;
+use crate::plan::solve::Find;
+use crate::plan::solve::answer::{Point, Solution, Solved};
+
+use super::cells::{NONE, card, count, figure, size, spaced, time};
+use super::csv;
+use super::page::{Block, Grid, Mood, Page};
+
+/// The page.
+pub fn page(s: &Solution) -> Page {
+    let mut page = Page::default();
+    page.title(format!("Find {}", s.find));
+    page.text(limits(s));
+    let mut grid = Grid::new([
+        "CARD",
+        "ANSWER",
+        "TPOT\np99",
+        "TTFT\np99",
+        "HBM",
+        "DDR",
+        "TOKENS/s",
+        "USD PER\nM TOKENS",
+    ]);
+    for row in &s.rows {
+        let at = row.best.as_ref();
+        grid.row([
+            card(&row.hardware, row.gpus),
+            row.answer.map_or_else(|| NONE.into(), |a| shown(s, a)),
+            time(at.and_then(|p| p.tpot_p99_s)),
+            time(at.and_then(|p| p.ttft_p99_s)),
+            at.and_then(|p| p.hbm_peak_bytes)
+                .map_or_else(|| NONE.into(), size),
+            at.and_then(|p| p.ddr_peak_bytes)
+                .map_or_else(|| NONE.into(), size),
+            figure(at.and_then(|p| p.output_tokens_per_s)),
+            figure(row.usd_per_million_output_tokens),
+        ]);
+    }
+    page.grid(grid);
+    for row in &s.rows {
+        card_section(&mut page, s, row);
+    }
+    page.title("Question");
+    page.facts(
+        s.question
+            .iter()
+            .map(|q| (q.name.clone(), format!("{} ({})", spaced(&q.value), q.from))),
+    );
+    if !s.notes.is_empty() {
+        page.title("Notes");
+        page.list(s.notes.clone());
+    }
+    page
+}
+
+fn shown(s: &Solution, value: f64) -> String {
+    let find = Find::WORDS.iter().find(|(w, _)| *w == s.find);
+    find.map_or_else(|| figure(Some(value)), |(_, f)| f.shown(value))
+}
+
+fn limits(s: &Solution) -> String {
+    let l = &s.limits;
+    let parts: Vec<String> = [
+        l.tpot_p99_s
+            .map(|t| format!("time per token at p99 <= {}", time(Some(t)))),
+        l.ttft_p99_s
+            .map(|t| format!("time to the first token at p99 <= {}", time(Some(t)))),
+        l.max_hbm_bytes.map(|b| format!("HBM <= {}", size(b))),
+        l.max_ddr_bytes
+            .map(|b| format!("host memory <= {}", size(b))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if parts.is_empty() {
+        "Under no limit but the memory of the card.".into()
+    } else {
+        format!("Under {}, and the memory of the card.", parts.join(", "))
+    }
+}
+
+fn card_section(page: &mut Page, s: &Solution, row: &Solved) {
+    page.title(format!(
+        "{}: {}",
+        card(&row.hardware, row.gpus),
+        row.hardware_name
+    ));
+    let (text, mood) = match row.answer {
+        Some(a) => (
+            format!(
+                "{}, limited by {}: {}.",
+                shown(s, a),
+                row.limited_by,
+                row.why
+            ),
+            Mood::Good,
+        ),
+        None => (
+            format!(
+                "Nothing keeps to the limits ({}): {}.",
+                row.limited_by, row.why
+            ),
+            Mood::Bad,
+        ),
+    };
+    page.push(Block::Verdict(text, mood));
+    let mut grid = Grid::new([
+        "POINT",
+        "AT",
+        "TPOT\np99",
+        "TTFT\np99",
+        "HBM",
+        "DDR",
+        "TOKENS/s",
+        "GAVE WAY",
+    ])
+    .texts(&[0]);
+    for (name, point) in [("answer", &row.best), ("next", &row.next)] {
+        if let Some(p) = point {
+            grid.row(line(s, name, p));
+        }
+    }
+    page.grid(grid);
+    let price = row
+        .price_usd_per_gpu_hour
+        .map(|p| format!("{p} USD per GPU and hour"));
+    page.text(match price {
+        Some(price) => format!("{} points were run. Price: {price}.", row.tried),
+        None => format!(
+            "{} points were run. No price is known for this card: give one with --price.",
+            row.tried
+        ),
+    });
+}
+
+fn line(s: &Solution, name: &str, p: &Point) -> [String; 8] {
+    [
+        name.into(),
+        shown(s, p.value),
+        time(p.tpot_p99_s),
+        time(p.ttft_p99_s),
+        p.hbm_peak_bytes.map_or_else(|| NONE.into(), size),
+        p.ddr_peak_bytes.map_or_else(|| NONE.into(), size),
+        figure(p.output_tokens_per_s),
+        count(p.preemptions),
+    ]
+}
+
+/// A row a card.
+///
+/// # Errors
+/// A bug in the writer (exit 70).
+pub fn table(s: &Solution) -> Result<String> {
+    #[rustfmt::skip] // one group a line
+    let columns = [
+        "hardware", "gpus", "answer", "limited_by", "why", "tried", "price_usd_per_gpu_hour",
+        "usd_per_million_output_tokens",
+        "best.value", "best.tpot_p99_s", "best.ttft_p99_s", "best.hbm_peak_bytes", "best.ddr_peak_bytes",
+        "best.output_tokens_per_s", "best.preemptions",
+        "next.value", "next.tpot_p99_s", "next.ttft_p99_s", "next.hbm_peak_bytes", "next.ddr_peak_bytes",
+        "next.output_tokens_per_s", "next.preemptions",
+    ];
+    let rows: Vec<Vec<String>> = s
+        .rows
+        .iter()
+        .map(|r| csv::row(r, &columns))
+        .collect::<Result<_>>()?;
+    let mut head = vec!["find", "unit"];
+    head.extend(columns);
+    let whole = rows.into_iter().map(|row| {
+        let mut line = vec![s.find.clone(), s.unit.clone()];
+        line.extend(row);
+        line
+    });
+    csv::write(&head, whole)
+}

@@ -1,0 +1,277 @@
+//! `plan --find`: the answer is the last that keeps to the limits, the next does not, and both were run.
+
+use std::process::Command;
+
+use kvplan::plan::simulate;
+use kvplan::plan::solve::answer::Solution;
+use kvplan::plan::solve::{Find, Limits, solve};
+use kvplan::scenario::settings::Origin;
+use kvplan::scenario::{Scenario, Settings, Verb, resolve};
+use kvplan::units::Bytes;
+
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    let mut settings = Settings::defaults(Verb::Plan);
+    let base = [
+        ("model", "llama-3.1-8b"),
+        ("weights", "bf16"),
+        ("trace", "none"),
+        ("hardware", "h100-sxm"),
+    ];
+    for (name, value) in base.iter().chain(pairs) {
+        settings
+            .set(name, &[(*value).to_string()], Origin::Flag)
+            .unwrap();
+    }
+    settings
+}
+
+fn found(pairs: &[(&str, &str)], find: Find, limits: &Limits) -> Solution {
+    let settings = settings(pairs);
+    let question = resolve::question(&settings).unwrap();
+    solve(&question, &settings, find, limits).unwrap()
+}
+
+fn base(pairs: &[(&str, &str)]) -> Scenario {
+    resolve::question(&settings(pairs)).unwrap().base
+}
+
+const SHORT: [(&str, &str); 2] = [("prompt", "256"), ("output", "256")];
+
+/// Every batch from 1 on by `simulate`: the first that is too slow is the next of the answer.
+#[test]
+fn max_batch_is_what_one_finds_by_trying_all() {
+    let limits = Limits {
+        tpot_p99: Some(0.0085),
+        ..Limits::default()
+    };
+    let s = found(&SHORT, Find::MaxBatch, &limits);
+    let row = &s.rows[0];
+    let slow = |batch: u32| {
+        let out = simulate(&Scenario {
+            batch,
+            ..base(&SHORT)
+        })
+        .unwrap();
+        out.throughput.tpot_p99_s.unwrap() > 0.0085
+    };
+    let first = (1..400).find(|b| slow(*b)).unwrap();
+    assert_eq!(row.answer, Some(f64::from(first - 1)));
+    assert_eq!(row.limited_by, "tpot-p99");
+    let next = row.next.as_ref().unwrap();
+    assert_eq!(next.value.to_bits(), f64::from(first).to_bits());
+    assert!(!next.keeps && next.tpot_p99_s.unwrap() > 0.0085);
+    assert!(row.best.as_ref().unwrap().keeps);
+    assert!(row.why.starts_with("next, at"), "{}", row.why);
+}
+
+/// Each limit is the one that is named when it is the tightest.
+#[test]
+fn the_limit_that_stops_it_is_named() {
+    let gib = |n: u64| Some(Bytes(n << 30));
+    for (limits, word) in [
+        (
+            Limits {
+                ttft_p99: Some(0.5),
+                ..Limits::default()
+            },
+            "ttft-p99",
+        ),
+        (
+            Limits {
+                max_hbm: gib(30),
+                ..Limits::default()
+            },
+            "max-hbm",
+        ),
+        (
+            Limits {
+                max_ddr: gib(1),
+                ..Limits::default()
+            },
+            "max-ddr",
+        ),
+        (Limits::default(), "hbm-capacity"),
+    ] {
+        let pairs = [&SHORT[..], &[("policy", "four-tier:hbm=300tok")]].concat();
+        let s = found(&pairs, Find::MaxBatch, &limits);
+        assert_eq!(s.rows[0].limited_by, word, "{:?}", s.rows[0]);
+    }
+    // What cannot be met at all: not even one request.
+    let s = found(
+        &SHORT,
+        Find::MaxBatch,
+        &Limits {
+            tpot_p99: Some(1e-4),
+            ..Limits::default()
+        },
+    );
+    assert_eq!(s.rows[0].answer, None);
+    assert!(
+        s.rows[0].why.starts_with("already, at 1 requests"),
+        "{}",
+        s.rows[0].why
+    );
+    assert!(!s.any());
+}
+
+#[test]
+fn max_context_ends_at_the_models_own() {
+    let s = found(
+        &[("batch", "1"), ("policy", "full")],
+        Find::MaxContext,
+        &Limits::default(),
+    );
+    assert_eq!(s.rows[0].answer, Some(131_072.0));
+    assert_eq!(s.rows[0].limited_by, "model-context");
+    let s = found(
+        &[("batch", "16"), ("policy", "full")],
+        Find::MaxContext,
+        &Limits::default(),
+    );
+    let row = &s.rows[0];
+    assert_eq!(row.limited_by, "hbm-capacity");
+    // The ledger says the same: tokens that each of 16 may reach.
+    let out = simulate(&Scenario {
+        batch: 16,
+        policy: "full".into(),
+        ..base(&SHORT)
+    })
+    .unwrap();
+    assert_eq!(row.answer, Some(out.holds_tokens_per_request as f64));
+}
+
+/// Less HBM is slower: the least that keeps to the limit, and a token less does not.
+#[test]
+fn min_hbm_trades_memory_for_time() {
+    let pairs = [
+        ("prompt", "256"),
+        ("output", "4096"),
+        ("batch", "8"),
+        ("policy", "four-tier:hbm=fit"),
+    ];
+    let all = found(&pairs, Find::MinHbm, &Limits::default());
+    let fast = found(
+        &pairs,
+        Find::MinHbm,
+        &Limits {
+            tpot_p99: Some(0.010),
+            ..Limits::default()
+        },
+    );
+    let (all, fast) = (&all.rows[0], &fast.rows[0]);
+    assert_eq!(all.limited_by, "policy-least");
+    assert_eq!(fast.limited_by, "tpot-p99");
+    assert!(all.answer.unwrap() < fast.answer.unwrap());
+    assert!(fast.best.as_ref().unwrap().tpot_p99_s.unwrap() <= 0.010);
+    assert!(fast.next.as_ref().unwrap().tpot_p99_s.unwrap() > 0.010);
+    assert!(fast.best.as_ref().unwrap().ddr_peak_bytes.unwrap() > 0);
+}
+
+/// A rate a hundredth higher breaks the limit; the price of a million tokens is the hour's over what an hour makes.
+#[test]
+fn max_rate_and_what_it_costs() {
+    let pairs = [
+        &SHORT[..],
+        &[
+            ("arrivals", "poisson:1"),
+            ("requests", "120"),
+            ("batch", "64"),
+        ],
+    ]
+    .concat();
+    let limits = Limits {
+        ttft_p99: Some(0.4),
+        price: Some(3.6),
+        ..Limits::default()
+    };
+    let s = found(&pairs, Find::MaxRate, &limits);
+    let row = &s.rows[0];
+    let (best, next) = (row.best.as_ref().unwrap(), row.next.as_ref().unwrap());
+    assert!(best.keeps && !next.keeps);
+    assert!(
+        (next.value / best.value - 1.01).abs() < 0.002,
+        "{} {}",
+        best.value,
+        next.value
+    );
+    // The rate as said is what runs.
+    let rate = format!("poisson:{}", best.value);
+    let flags = [
+        &SHORT[..],
+        &[
+            ("arrivals", rate.as_str()),
+            ("requests", "120"),
+            ("batch", "64"),
+        ],
+    ]
+    .concat();
+    let out = simulate(&base(&flags)).unwrap().serving.unwrap();
+    let off = out.ttft.p99_s.unwrap() / best.ttft_p99_s.unwrap() - 1.0;
+    assert!(off.abs() < 1e-6, "{off}");
+    // 3.6 USD an hour is a thousandth a second.
+    let cost = 0.001 / best.output_tokens_per_s.unwrap() * 1e6;
+    assert!((row.usd_per_million_output_tokens.unwrap() / cost - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_command_answers_and_refuses() {
+    let run = |args: &[&str]| {
+        let base = [
+            "plan",
+            "--model",
+            "llama-3.1-8b",
+            "--weights",
+            "bf16",
+            "--trace",
+            "none",
+            "--prompt",
+            "256",
+            "--output",
+            "256",
+        ];
+        Command::new(env!("CARGO_BIN_EXE_kvplan"))
+            .args(base)
+            .args(args)
+            .output()
+            .unwrap()
+    };
+    let out = run(&[
+        "--find",
+        "max-batch",
+        "--tpot-p99",
+        "<=12ms",
+        "--hardware",
+        "h100-sxm,h100-pcie",
+    ]);
+    assert_eq!(
+        out.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(text.contains("limited by tpot-p99"), "{text}");
+    assert!(text.contains("2.19 USD per GPU and hour"), "{text}");
+    assert!(text.lines().all(|l| l.chars().count() <= 100));
+    let none = run(&[
+        "--find",
+        "max-batch",
+        "--tpot-p99",
+        "0.1ms",
+        "--hardware",
+        "h100-sxm",
+    ]);
+    assert_eq!(none.status.code(), Some(1));
+    for wrong in [
+        &["--find", "max-rate", "--hardware", "h100-sxm"][..],
+        &["--find", "max-batch", "--tpot-p99", "fast"],
+        &["--find", "everything"],
+        &["--tpot-p99", "30ms"],
+        &["--arrivals", "poisson:2"],
+        &["--find", "min-hbm", "--policy", "full"],
+    ] {
+        let out = run(wrong);
+        assert_eq!(out.status.code(), Some(2), "{wrong:?}");
+        assert!(out.stdout.is_empty());
+    }
+}
