@@ -141,7 +141,7 @@ fn adapt_to_trace(settings: &mut Settings) -> Result<()> {
     let open = |name: &str| settings.asked(name).is_none();
     let (prompt_open, output_open, policy_open) = (open("prompt"), open("output"), open("policy"));
     if (prompt_open || output_open) && contradict::length_file(settings).is_none() {
-        let (prompt, rows) = common_lengths(settings, &paths)?;
+        let (prompt, rows) = common_lengths(settings, &paths, prompt_open)?;
         if prompt_open {
             settings.set("prompt", &[prompt.to_string()], Origin::Default)?;
         }
@@ -155,14 +155,14 @@ fn adapt_to_trace(settings: &mut Settings) -> Result<()> {
     Ok(())
 }
 
-/// The prompt all traces share and the shortest number of rows.
-fn common_lengths(settings: &Settings, paths: &[PathBuf]) -> Result<(u32, u32)> {
+/// The prompt all traces share, which they need not where one is given, and the shortest number of rows.
+fn common_lengths(settings: &Settings, paths: &[PathBuf], prompt_open: bool) -> Result<(u32, u32)> {
     let mut common: Option<(u32, u32)> = None;
     for path in paths {
         let (prompt, rows) = world::lengths(path)?;
         common = match common {
             None => Some((prompt, rows)),
-            Some((p, r)) if p == prompt => Some((p, r.min(rows))),
+            Some((p, r)) if p == prompt || !prompt_open => Some((p, r.min(rows))),
             Some((p, _)) => {
                 let text = format!("the traces have prompts of {p} and {prompt} tokens");
                 return Err(settings

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
-use crate::scenario::settings::Origin;
+use crate::scenario::settings::{Given, Origin};
 use crate::scenario::{Settings, Verb, resolve};
 use crate::units::text::group;
 
@@ -133,7 +133,7 @@ fn policy(settings: &Settings) -> Result<String> {
     resolve::adapt(&mut adapted)?;
     let given = adapted.get("policy");
     given
-        .map(crate::scenario::settings::Given::text)
+        .map(Given::text)
         .ok_or_else(|| Error::internal("no policy after the defaults"))
 }
 
@@ -200,6 +200,15 @@ fn check_base(base: &Settings) -> Result<()> {
 fn alone(name: &str, texts: &[String], origin: Origin) -> Result<()> {
     let mut settings = Settings::defaults(Verb::Simulate);
     settings.set(name, texts, origin)?;
+    if name == "trace" {
+        // Traces of several prompt lengths are no mistake where the sweep names a prompt; its cells know.
+        let prompt = settings.get("prompt").map(Given::text);
+        settings.set(
+            "prompt",
+            &prompt.into_iter().collect::<Vec<_>>(),
+            Origin::Flag,
+        )?;
+    }
     resolve::scenario(&settings).map(|_| ())
 }
 

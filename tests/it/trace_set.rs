@@ -110,3 +110,42 @@ fn a_set_has_means_with_intervals() {
     // A trace of the binary goes by its name.
     assert_eq!(outcome(&names[2..]).tiers, alone[0].tiers);
 }
+
+/// Traces of several prompt lengths are refused with a way out, and the way out works, in a sweep as well.
+#[test]
+fn prompts_that_differ_need_one_to_be_named() {
+    let words = ["traces/words/*.kvt"];
+    let e = resolve::scenario(&asked_open(&words)).unwrap_err();
+    assert!(e.help.unwrap().contains("--prompt N"));
+    let mut settings = asked_open(&words);
+    settings
+        .set("prompt", &texts(&["100"]), Origin::Flag)
+        .unwrap();
+    let scenario = resolve::scenario(&settings).unwrap();
+    assert_eq!((scenario.prompt, scenario.output), (100, 137));
+    let swept = std::process::Command::new(env!("CARGO_BIN_EXE_kvplan"))
+        .args([
+            "sweep",
+            "--model",
+            "llama-3.1-8b",
+            "--hardware",
+            "rtx-4090",
+            "--trace",
+        ])
+        .args([words[0], "--prompt", "100", "--vary", "batch=1,2"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(
+        swept.status.success(),
+        "{}",
+        String::from_utf8_lossy(&swept.stderr)
+    );
+}
+
+/// `simulate` of these traces, nothing else said.
+fn asked_open(traces: &[&str]) -> Settings {
+    let mut settings = Settings::defaults(Verb::Simulate);
+    settings.set("trace", &texts(traces), Origin::Flag).unwrap();
+    settings
+}
