@@ -1,6 +1,6 @@
 //! What this machine can measure, for `doctor`: host facts, driver, GPU, and what stands in the way.
 //!
-//! The GPU is opened as `calibrate` opens it, so that the answer is the one that it would give.
+//! The first GPU is opened as `calibrate` opens it, so that the answer is the one that it would give.
 
 use super::cuda::{Gpu, Watch};
 use super::facts::Facts;
@@ -36,8 +36,15 @@ pub fn checkup(facts: &Facts) -> Lines {
     }
     let gpu = Gpu::open(0);
     if let Ok(gpu) = &gpu {
+        let seen = Watch::new(&gpu.bus).head();
+        // What is seen while something runs is not seen at rest.
+        let of_rest = |key: &str| {
+            ["gpu", "driver", "note"]
+                .iter()
+                .any(|own| key.starts_with(own))
+        };
         out.extend(gpu.head());
-        out.extend(Watch::new(&gpu.bus).head());
+        out.extend(seen.into_iter().filter(|(key, _)| of_rest(key)));
     }
     let small = facts.available.is_some_and(|m| m < HOST);
     let small = small.then(|| "less than 256 MiB of memory are free".to_string());

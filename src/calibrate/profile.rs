@@ -76,6 +76,14 @@ pub fn profile(base: Hardware, raw: &Raw, fits: &Fits, holdouts: Vec<Holdout>) -
     let mut notes: Vec<String> = fits.lanes().filter_map(|l| l.note.clone()).collect();
     host(&mut h, raw, fits, &mut notes);
     link(&mut h, fits);
+    if let Some(memory) = raw
+        .of("gpu.memory_bytes")
+        .parse::<f64>()
+        .ok()
+        .filter(|n| *n >= 1.0)
+    {
+        h.gpu.memory = exact::<Capacity>(memory, "calibrate: as the driver states it");
+    }
     let device = fits.parameter("copy.pinned.h2d.bandwidth");
     let kernels = raw
         .points()
@@ -267,6 +275,10 @@ fn link(h: &mut Hardware, fits: &Fits) {
     let piece = of("pieces.batch.h2d.piece").or_else(|| of("pieces.loop.h2d.piece"));
     if let Some(piece) = piece {
         h.link.descriptor = value::<Duration>(piece);
+    }
+    // A piece that costs nothing beside its bytes is no figure to plan with.
+    if let Some(piece) = of("pieces.batch-large.h2d.piece").filter(|p| p.value > 0.0) {
+        h.link.batched_piece = Some(value::<Duration>(piece));
     }
     if let Some(piece) = of("pieces.zero-copy.h2d.piece") {
         h.link.gather_piece = Some(value::<Duration>(piece));

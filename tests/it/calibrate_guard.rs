@@ -202,6 +202,7 @@ fn doctor_says_what_it_finds_and_what_stands_in_the_way() {
         "gpu.link_at_rest: gen 4 x16",
         "gpu.numa_node: 1",
         "gpu.nvml: yes",
+        "gpu.other_processes: 0",
         "calibrate: yes",
     ] {
         assert!(

@@ -75,9 +75,14 @@ impl Heads {
         }
     }
 
+    /// Blocks of a sequence and split.
+    pub(super) fn blocks(&self) -> u64 {
+        self.kv * self.group.div_ceil(TILE)
+    }
+
     /// Splits of a context of so many tokens.
     pub(super) fn splits(&self, sms: u32, batch: u64, context: u64) -> u64 {
-        let blocks = batch * self.kv * self.group.div_ceil(TILE);
+        let blocks = batch * self.blocks();
         let wanted = (BLOCKS * u64::from(sms)).div_ceil(blocks.max(1));
         wanted.clamp(1, (context / SPLIT).max(1))
     }
@@ -216,8 +221,7 @@ impl Board {
             .at(self.part_lse)
             .at(logits)
             .int(stride);
-        let tiles = h.kv * h.group.div_ceil(TILE);
-        let grid = [self.splits, tiles, self.batch].map(|n| n as u32);
+        let grid = [self.splits, h.blocks(), self.batch].map(|n| n as u32);
         rig.launch(stream, h.kernel(), Grid::new(grid, 128), args)
     }
 

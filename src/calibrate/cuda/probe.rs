@@ -71,6 +71,7 @@ impl CudaProbe {
         let mut watch = Watch::new(&gpu.bus);
         let wanted = if quick { WANTED_QUICK } else { WANTED };
         let rig = Rig::new(gpu, &watch, wanted, Facts::here().available)?;
+        rig.fill()?;
         rig.warm(&mut watch)?;
         let limits = Limits {
             device: rig.device.bytes,

@@ -31,6 +31,9 @@ const WARMING: u64 = 16 << 20;
 /// Most copies that warm it.
 const WARMINGS: u32 = 64;
 
+/// Bytes of the numbers that fill memory, over and over.
+const PATTERN: u64 = 16 << 20;
+
 /// Bytes for tables of pages and the like, between host and device.
 const TABLES: u64 = 8 << 20;
 
@@ -122,6 +125,36 @@ impl Rig {
             desk,
             gpu,
         })
+    }
+
+    /// Fills both memories with numbers as a cache has them: what memory and arithmetic draw, and so their clocks, depends
+    /// on the bits that pass.
+    pub(super) fn fill(&self) -> Result<()> {
+        let pattern = PATTERN.min(self.pinned.bytes).min(self.device.bytes);
+        let mut state = 1u64;
+        let mut number = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            // Either sign, 0.125 to 0.5.
+            (state >> 40) as u16 & 0x87ff | 0x3000
+        };
+        let numbers: Vec<u16> = (0..pattern / 2).map(|_| number()).collect();
+        for at in (0..self.pinned.bytes).step_by(pattern as usize) {
+            let count = (pattern.min(self.pinned.bytes - at) / 2) as usize;
+            self.pinned.write(self.pinned.at + at, &numbers[..count])?;
+        }
+        for at in (0..self.device.bytes).step_by(pattern as usize) {
+            let bytes = pattern.min(self.device.bytes - at);
+            arena::up(
+                &self.copy,
+                &self.pinned,
+                self.pinned.at,
+                self.device.at + at,
+                bytes,
+            )?;
+        }
+        finish(&self.copy)
     }
 
     /// Device memory to cut.

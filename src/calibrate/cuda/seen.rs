@@ -102,7 +102,10 @@ impl Looks {
     pub(super) fn head(&self) -> Head {
         let (first, last) = (&self.before, &self.after);
         let link_now = link(self.best_link());
-        let clocks = pair("", self.low_clocks(), " and ") + " MHz";
+        let clocks = self.low_clocks();
+        let clocks = clocks.map_or("n/a".into(), |(sm, memory)| {
+            format!("{sm} and {memory} MHz")
+        });
         let watts = last.power.map(|(now, most)| (now / 1000, most / 1000));
         let mut out: Head = [
             ("gpu.battery", yes(first.battery)),
