@@ -120,10 +120,6 @@ fn a_run_finds_the_truth_and_predicts_within_two_percent() {
     let profile = profile(folder.path());
     let found = parameters(&profile);
     assert!(found.keys().any(|k| k.starts_with("ddr_read.")), "no host");
-    assert!(
-        found.keys().any(|k| k.starts_with("ddr_read.")),
-        "the host too"
-    );
     for (name, truth) in [
         ("copy.pinned.h2d.bandwidth", 25e9),
         ("copy.pinned.h2d.call", 8e-6),
@@ -235,20 +231,33 @@ fn an_older_and_smaller_device() {
     assert!(link.contains("link gen 3 x8"), "conditions of copies");
 }
 
-/// Ctrl-C in a run that takes as long as its law says.
+/// Ctrl-C in a run that takes as long as its law says. How far it is by then depends on the machine: too early, nothing is
+/// finished, so it may try again, later.
 #[test]
 fn an_interrupted_run_keeps_what_is_finished() {
     // A round of samples takes about 2.5 s then, of which the first is thrown away; the whole run 15 s.
     let settings = [
         ("FAKECUDA_REAL_TIME", "1"),
-        ("FAKECUDA_MEM_GB", "0.4"),
+        ("FAKECUDA_MEM_GB", "1.2"),
         ("FAKECUDA_PINNED_GB", "0.1"),
         ("FAKECUDA_COPY_US", "300"),
     ];
+    for seconds in [5, 9, 13] {
+        match interrupted(&settings, seconds) {
+            None => skip!("no C++ compiler"),
+            Some(true) => return,
+            Some(false) => {}
+        }
+    }
+    panic!("nothing was kept");
+}
+
+/// Whether a run that is interrupted after so many seconds kept something; none without a compiler.
+fn interrupted(settings: &[(&str, &str)], seconds: u64) -> Option<bool> {
     let folder = tempfile::tempdir().unwrap();
-    let Some(mut command) = kvplan_command(Driver::Current, &[&TIMED[..], &settings].concat())
+    let Some(mut command) = kvplan_command(Driver::Current, &[&TIMED[..], settings].concat())
     else {
-        skip!("no C++ compiler")
+        return None;
     };
     let fixed = [
         "calibrate",
@@ -266,7 +275,7 @@ fn an_interrupted_run_keeps_what_is_finished() {
         .stdout(piped())
         .stderr(piped());
     let child = child.spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(6));
+    std::thread::sleep(Duration::from_secs(seconds));
     let begun = Instant::now();
     let pid = child.id().to_string();
     assert!(
@@ -279,22 +288,25 @@ fn an_interrupted_run_keeps_what_is_finished() {
     let out = child.wait_with_output().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(5), "it went on");
     assert_eq!(out.status.code(), Some(130), "{}", text(&out.stderr));
+    if !folder.path().join("calibration/raw").is_dir() {
+        return Some(false);
+    }
+    let raw = fs::read_to_string(only(&folder.path().join("calibration/raw"), ".csv")).unwrap();
+    assert!(raw.contains("# partial = interrupted\n"));
+    if !raw.lines().any(|l| l.starts_with("copy,pinned,")) {
+        return Some(false);
+    }
     assert!(
         text(&out.stderr).contains("what is finished is kept"),
         "{}",
         text(&out.stderr)
-    );
-    let raw = fs::read_to_string(only(&folder.path().join("calibration/raw"), ".csv")).unwrap();
-    assert!(raw.contains("# partial = interrupted\n"));
-    assert!(
-        raw.lines().any(|l| l.starts_with("copy,pinned,")),
-        "nothing was kept"
     );
     let profile = profile(folder.path());
     assert_eq!(
         profile["calibration"]["conditions"]["partial"].as_str(),
         Some("interrupted")
     );
+    Some(true)
 }
 
 /// The tier loop in every mode over the shipped trace, computed: outputs and scores are those of attention over everything.
