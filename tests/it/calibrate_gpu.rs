@@ -255,10 +255,7 @@ fn an_interrupted_run_keeps_what_is_finished() {
 /// Whether a run that is interrupted after so many seconds kept something; none without a compiler.
 fn interrupted(settings: &[(&str, &str)], seconds: u64) -> Option<bool> {
     let folder = tempfile::tempdir().unwrap();
-    let Some(mut command) = kvplan_command(Driver::Current, &[&TIMED[..], settings].concat())
-    else {
-        return None;
-    };
+    let mut command = kvplan_command(Driver::Current, &[&TIMED[..], settings].concat())?;
     let fixed = [
         "calibrate",
         "--gpu",
