@@ -76,12 +76,9 @@ pub fn profile(base: Hardware, raw: &Raw, fits: &Fits, holdouts: Vec<Holdout>) -
     let mut notes: Vec<String> = fits.lanes().filter_map(|l| l.note.clone()).collect();
     host(&mut h, raw, fits, &mut notes);
     link(&mut h, fits);
-    if let Some(memory) = raw
-        .of("gpu.memory_bytes")
-        .parse::<f64>()
-        .ok()
-        .filter(|n| *n >= 1.0)
-    {
+    // Less than a gigabyte is no card that serves a model.
+    let memory = raw.of("gpu.memory_bytes").parse::<f64>().ok();
+    if let Some(memory) = memory.filter(|n| *n >= 1e9) {
         h.gpu.memory = exact::<Capacity>(memory, "calibrate: as the driver states it");
     }
     let device = fits.parameter("copy.pinned.h2d.bandwidth");

@@ -14,7 +14,7 @@ use super::content;
 use super::mode::Mode;
 use super::plan::{INTERVAL, Plan};
 use super::run::Loop;
-use super::store::Shape;
+use super::shape::Shape;
 use crate::error::{Error, Result};
 use crate::trace::Rows;
 

@@ -9,7 +9,8 @@ use super::super::attend::Heads;
 use super::super::attend::PAGE;
 use super::super::rig::Rig;
 use super::book::Book;
-use super::store::{Shape, Store};
+use super::shape::Shape;
+use super::store::Store;
 use crate::error::Result;
 use crate::trace::half;
 

@@ -10,12 +10,15 @@ mod book;
 mod check;
 mod content;
 mod host;
+mod marks;
 mod mode;
 mod plan;
 mod retier;
 mod run;
+mod shape;
 mod store;
 mod timed;
+mod turn;
 
 pub use check::{Checked, POLICY, check};
 pub use mode::{Mode, SELECTED, STAGED};

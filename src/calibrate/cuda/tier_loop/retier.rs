@@ -9,7 +9,8 @@ use super::super::arena::down;
 use super::super::kernels::{Args, Grid};
 use super::super::rig::Rig;
 use super::mode::Mode;
-use super::store::{Lists, Shape, Side, Store};
+use super::shape::Shape;
+use super::store::{Lists, Side, Store};
 use crate::error::Result;
 
 /// Slots to move, of the arenas, by kind: down, up, pack, pack on the host.

@@ -13,25 +13,14 @@ use super::super::arena::{batch, up};
 use super::super::attend::{Board, Heads, List, PAGE};
 use super::super::kernels::{Args, Grid};
 use super::super::rig::{Rig, between, event, finish, record, wait};
+use super::marks::{Marks, StepMarks};
 use super::mode::Mode;
-use super::store::{Shape, Store};
+use super::shape::Shape;
+use super::store::Store;
 use crate::error::Result;
 
 /// Threads of a block that moves tokens.
 const MOVERS: u32 = 128;
-
-/// Events of a layer of a step that is timed: copies from and to, compute from and to.
-#[derive(Debug)]
-struct Marks([CudaEvent; 4]);
-
-/// Events of a step.
-#[derive(Debug)]
-struct StepMarks {
-    begin: CudaEvent,
-    appended: CudaEvent,
-    end: CudaEvent,
-    layers: Vec<Marks>,
-}
 
 /// A loop that runs.
 pub(super) struct Loop<'a> {
@@ -44,17 +33,8 @@ pub(super) struct Loop<'a> {
     free: Vec<CudaEvent>,
     filled: Vec<CudaEvent>,
     joint: CudaEvent,
-    marks: Vec<StepMarks>,
+    pub(super) marks: Vec<StepMarks>,
     retier: [CudaEvent; 2],
-}
-
-/// Microseconds of a step.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct StepTime {
-    pub(super) step: f64,
-    pub(super) append: f64,
-    pub(super) compute: f64,
-    pub(super) transfer: f64,
 }
 
 /// A list for a layer.
@@ -177,17 +157,6 @@ impl<'a> Loop<'a> {
         }
         self.marks.extend(marks);
         Ok(())
-    }
-
-    fn new_marks(&self) -> Result<StepMarks> {
-        let one = || event(&self.rig.gpu);
-        let layer = |_| Ok(Marks([one()?, one()?, one()?, one()?]));
-        Ok(StepMarks {
-            begin: one()?,
-            appended: one()?,
-            end: one()?,
-            layers: (0..self.shape.layers).map(layer).collect::<Result<_>>()?,
-        })
     }
 
     /// Writes the step's tokens into their slots, all layers at once.
@@ -340,26 +309,6 @@ impl<'a> Loop<'a> {
     /// Microseconds of the last re-tier.
     pub(super) fn retier_time(&self) -> Result<f64> {
         between(&self.retier[0], &self.retier[1])
-    }
-
-    /// Microseconds of every step that kept marks.
-    pub(super) fn times(&self) -> Result<Vec<StepTime>> {
-        let copied = self.shape.mode.copied();
-        let one = |(i, m): (usize, &StepMarks)| {
-            // From the end of the step before: in between nothing waits for this one to begin.
-            let begin = i.checked_sub(1).map_or(&m.begin, |b| &self.marks[b].end);
-            let mut out = StepTime {
-                step: between(begin, &m.end)?,
-                append: between(&m.begin, &m.appended)?,
-                ..StepTime::default()
-            };
-            for Marks([from, to, start, end]) in &m.layers {
-                out.compute += between(start, end)?;
-                out.transfer += if copied { between(from, to)? } else { 0.0 };
-            }
-            Ok(out)
-        };
-        self.marks.iter().enumerate().map(one).collect()
     }
 
     /// The event by which streams wait for each other, recorded anew each time.

@@ -9,7 +9,7 @@ use super::super::rig::Rig;
 use super::mode::{Mode, SELECTED, STAGED};
 use super::plan::Plan;
 use super::run::Loop;
-use super::store::Shape;
+use super::shape::Shape;
 use crate::calibrate::probe::{Field, Part, Point, Reading};
 use crate::error::{Error, Result};
 
@@ -65,7 +65,7 @@ pub(in super::super) fn sample(rig: &Rig, point: &Point) -> Result<Vec<Reading>>
     let mut looped = Loop::new(rig, &shape)?;
     looped.run(Some(LEAD), &mut |_, _, _| Ok(()), &mut |_, _, _| Ok(()))?;
     let times = looped.times()?;
-    let mean = |of: &dyn Fn(&super::run::StepTime) -> f64| {
+    let mean = |of: &dyn Fn(&super::marks::StepTime) -> f64| {
         times.iter().map(of).sum::<f64>() / times.len().max(1) as f64
     };
     let (step, compute, transfer) = (
