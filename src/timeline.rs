@@ -145,6 +145,16 @@ impl Timeline {
         end - self.intervals[index].first_step
     }
 
+    /// Most tokens in T0 at any step; none run, 0.
+    pub fn t0_peak(&self) -> f64 {
+        let run = self.intervals.iter().enumerate();
+        let run = run.filter(|(_, i)| i.first_step < self.steps);
+        let last = |(index, i): (usize, &Interval)| {
+            i.tokens[0] + f64::from(self.steps_of(index).saturating_sub(1))
+        };
+        run.map(last).fold(0.0, f64::max)
+    }
+
     /// Mean tokens in T0..T3 over all steps.
     pub fn tokens_mean(&self) -> [f64; 4] {
         let mut sum = [0.0; 4];

@@ -86,22 +86,13 @@ impl Along {
     pub(crate) fn of(timeline: &crate::timeline::Timeline, predicted: compare::Tally) -> Self {
         let steps = f64::from(timeline.steps);
         let mean = timeline.tokens_mean();
-        let peak = |(index, i): (usize, &crate::timeline::Interval)| {
-            i.tokens[0] + f64::from(timeline.steps_of(index).saturating_sub(1))
-        };
         Self {
             predicted,
             steps: timeline.steps,
             destroyed: timeline.tokens_end()[3],
             destroyed_mass: timeline.mass.iter().fold(0.0, |sum, m| sum + m[3]),
             tokens: [mean[0], mean[1], mean[2]].map(|m| m * steps),
-            hbm_peak: timeline
-                .intervals
-                .iter()
-                .enumerate()
-                .filter(|(_, i)| i.first_step < timeline.steps)
-                .map(peak)
-                .fold(f64::from(timeline.prompt), f64::max),
+            hbm_peak: timeline.t0_peak().max(f64::from(timeline.prompt)),
             promoted: timeline.total(|i| i.promoted),
             demoted: timeline.total(|i| i.demoted),
         }

@@ -12,7 +12,6 @@ use super::knob::Knob;
 use crate::error::{Error, Result, did_you_mean};
 use crate::policy::{self, PolicySpec};
 use crate::replay;
-use crate::timeline::{Interval, Timeline};
 
 /// What can be made equal without a machine.
 pub const WORDS: [&str; 2] = ["retained", "hbm-peak"];
@@ -96,20 +95,10 @@ fn count(spec: &PolicySpec, by: By, texts: &BTreeMap<Length, f64>) -> Result<f64
             let retained = timeline.tokens_mean()[..3].iter().sum();
             (retained, n * f64::from(output))
         } else {
-            (peak(&timeline), *n)
+            (timeline.t0_peak(), *n)
         };
         sum += tokens * weight;
         weights += weight;
     }
     Ok(if weights > 0.0 { sum / weights } else { 0.0 })
-}
-
-/// Most tokens in T0 at any step.
-fn peak(timeline: &Timeline) -> f64 {
-    let last = |(index, i): (usize, &Interval)| {
-        i.tokens[0] + f64::from(timeline.steps_of(index).saturating_sub(1))
-    };
-    let run = timeline.intervals.iter().enumerate();
-    let run = run.filter(|(_, i)| i.first_step < timeline.steps);
-    run.map(last).fold(0.0, f64::max)
 }

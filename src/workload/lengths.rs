@@ -5,13 +5,18 @@
 //! length decides how much is simulated, so hostile numbers are refused here, each at its line. Rival: a full request
 //! trace with arrivals; a static batch needs only the lengths. Units: tokens.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use super::whole::Kind;
 use crate::error::{Error, Result};
 
-/// Largest file that is read (bytes).
-const MAX_BYTES: u64 = 4 << 20;
+/// The file.
+const FILE: Kind = Kind {
+    word: "lengths",
+    mebibytes: 4,
+    takes: "--occupancy takes lockstep, staggered, or a file with one `prompt,output` a line",
+    shorten: "one line a request; a batch needs no more lines than it has requests",
+};
 /// Most requests in a file.
 const MAX_LINES: usize = 1 << 16;
 /// Longest prompt or output (tokens).
@@ -30,30 +35,7 @@ impl Lengths {
     /// # Errors
     /// Usage: no such file. Data: too large, no text, a line that is no request, with its number.
     pub fn read(path: &Path) -> Result<Self> {
-        let name = path.to_string_lossy();
-        let unreadable = |e: std::io::Error| {
-            Error::usage(format!("lengths {name}: {e}")).help(
-                "--occupancy takes lockstep, staggered, or a file with one `prompt,output` a line",
-            )
-        };
-        if path.is_dir() {
-            return Err(unreadable(std::io::ErrorKind::IsADirectory.into()));
-        }
-        let mut bytes = Vec::new();
-        std::fs::File::open(path)
-            .and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes))
-            .map_err(unreadable)?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(Error::data(format!("lengths {name}: is over 4 MiB"))
-                .help("one line a request; a batch needs no more lines than it has requests"));
-        }
-        let text = String::from_utf8(bytes).map_err(|e| {
-            let at = e.utf8_error().valid_up_to();
-            Error::data(format!(
-                "lengths {name}: is not text (byte {at} is not UTF-8)"
-            ))
-        })?;
-        Self::parse(&text, &name)
+        Self::parse(&FILE.read(path)?, &path.to_string_lossy())
     }
 
     /// Reads the text of a file called `name`.

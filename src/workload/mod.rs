@@ -12,6 +12,7 @@ mod arrivals;
 mod drawn;
 mod lengths;
 mod recorded;
+mod whole;
 
 pub use arrivals::{Arrivals, Load, Slo};
 pub use drawn::{Drawn, Quantiles, embedded};

@@ -7,7 +7,6 @@
 //! output asks for one token. Read whole and bounded, each refusal at its line. Rival: an engine's own log, which holds
 //! what that engine did with the load, not the load.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -16,9 +15,15 @@ use crate::error::{Error, Result};
 use crate::units::Ps;
 
 use super::Request;
+use super::whole::Kind;
 
-/// Largest file that is read (bytes).
-const MAX_BYTES: u64 = 64 << 20;
+/// The file.
+const FILE: Kind = Kind {
+    word: "arrivals",
+    mebibytes: 64,
+    takes: "--arrivals takes all, poisson:RATE, or a file of requests (.jsonl or .csv)",
+    shorten: "cut the recording: an hour of it is enough for a tail",
+};
 /// Most requests in a file.
 const MAX_LINES: usize = 1 << 20;
 /// Longest prompt or output (tokens).
@@ -76,29 +81,7 @@ impl Recorded {
     /// # Errors
     /// Usage: no such file. Data: too large, no text, a line that is no request, with its number.
     pub fn read(path: &Path) -> Result<Self> {
-        let name = path.to_string_lossy();
-        let unreadable = |e: std::io::Error| {
-            Error::usage(format!("arrivals {name}: {e}"))
-                .help("--arrivals takes all, poisson:RATE, or a file of requests (.jsonl or .csv)")
-        };
-        if path.is_dir() {
-            return Err(unreadable(std::io::ErrorKind::IsADirectory.into()));
-        }
-        let mut bytes = Vec::new();
-        std::fs::File::open(path)
-            .and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes))
-            .map_err(unreadable)?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(Error::data(format!("arrivals {name}: is over 64 MiB"))
-                .help("cut the recording: an hour of it is enough for a tail"));
-        }
-        let text = String::from_utf8(bytes).map_err(|e| {
-            let at = e.utf8_error().valid_up_to();
-            Error::data(format!(
-                "arrivals {name}: is not text (byte {at} is not UTF-8)"
-            ))
-        })?;
-        Self::parse(&text, &name)
+        Self::parse(&FILE.read(path)?, &path.to_string_lossy())
     }
 
     /// Reads the text of a file called `name`.

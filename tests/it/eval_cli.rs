@@ -270,6 +270,28 @@ fn the_grid_says_where_hbm_makes_no_difference() {
     );
 }
 
+/// Policies brought to the tokens that the first retains, along given texts.
+const BROUGHT: [&str; 9] = [
+    "--equal",
+    "retained",
+    "--teacher-forced",
+    "--policy",
+    EVICTS,
+    "--policy",
+    "tova",
+    "--policy",
+    "streaming-llm:sinks=1",
+];
+
+/// Every policy but the full cache is near the target.
+fn near_the_target(e: &Evaluation) {
+    let target = e.question.equal.as_ref().unwrap().target_tokens;
+    for p in &e.policies[1..] {
+        let off = p.retained_tokens_mean / target - 1.0;
+        assert!(off.abs() < 0.05, "{}: {off}", p.policy);
+    }
+}
+
 /// A share and a number of tokens are equal at one length only: budgets hold over the lengths of all problems.
 #[test]
 fn policies_are_brought_to_equal_tokens_over_unequal_lengths() {
@@ -279,25 +301,10 @@ fn policies_are_brought_to_equal_tokens_over_unequal_lengths() {
         "{\"prompt\": \"the\", \"text\": \"0123456012\"}\n\
          {\"prompt\": \"the.end.the.end.the.end\", \"text\": \"01234560123456012345601012345601234560\"}\n",
     );
-    let asked = [
-        "--equal",
-        "retained",
-        "--teacher-forced",
-        "--policy",
-        EVICTS,
-        "--policy",
-        "tova",
-        "--policy",
-        "streaming-llm:sinks=1",
-    ];
-    let e = world.answer(&asked);
+    let e = world.answer(&BROUGHT);
     let lengths: Vec<u32> = e.problems.iter().map(|p| p.prompt_tokens).collect();
     assert!(lengths[0] < lengths[1], "{lengths:?}");
-    let target = e.question.equal.as_ref().unwrap().target_tokens;
-    for p in &e.policies[1..] {
-        let off = p.retained_tokens_mean / target - 1.0;
-        assert!(off.abs() < 0.05, "{}: {off}", p.policy);
-    }
+    near_the_target(&e);
 }
 
 /// A policy that holds more diverges less: no ranking where tokens differ, and none of one that never acted.
@@ -337,28 +344,14 @@ fn policies_are_brought_to_equal_tokens() {
         "p.jsonl",
         "{\"prompt\": \"the.end\", \"text\": \"01234560123456012345601\"}\n",
     );
-    let asked = [
-        "--equal",
-        "retained",
-        "--teacher-forced",
-        "--policy",
-        EVICTS,
-        "--policy",
-        "tova",
-        "--policy",
-        "streaming-llm:sinks=1",
-    ];
-    let e = world.answer(&asked);
-    let equal = e.question.equal.unwrap();
+    let e = world.answer(&BROUGHT);
+    let equal = e.question.equal.as_ref().unwrap();
     assert_eq!(equal.by, "retained");
     assert!((equal.output_tokens - 20.0).abs() < 1e-12);
     assert!(e.notes.iter().any(|n| n.contains("equal retained")));
     assert_eq!(e.policies[1].policy, EVICTS, "the reference stays as it is");
     assert_eq!(e.policies[0].predicted_tokens, 20);
-    for p in &e.policies[1..] {
-        let off = p.retained_tokens_mean / equal.target_tokens - 1.0;
-        assert!(off.abs() < 0.05, "{}: {off}", p.policy);
-    }
+    near_the_target(&e);
     for (args, words) in [
         (
             vec!["--equal", "tpot", "--policy", "tova", "--policy", EVICTS],
