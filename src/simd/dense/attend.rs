@@ -96,41 +96,36 @@ impl Softmax {
     }
 }
 
-/// Rows of a tile, the last again where there are fewer.
+/// Rows of a tile.
+#[derive(Clone, Copy)]
 struct Rows<'a> {
-    row: [&'a [Halves]; TILE],
+    all: &'a [Halves],
+    blocks: usize,
     count: usize,
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of `blocks` blocks in `all`, which has one at least.
+    /// Row `r`, the last again beyond it.
     #[inline(always)]
-    fn of(all: &'a [Halves], blocks: usize) -> Self {
-        let mut row = [&all[..blocks]; TILE];
-        let mut count = 0;
-        for (row, from) in row.iter_mut().zip(all.chunks_exact(blocks)) {
-            *row = from;
-            count += 1;
-        }
-        for i in count..TILE {
-            row[i] = row[count - 1];
-        }
-        Self { row, count }
+    fn row(&self, r: usize) -> &'a [Halves] {
+        let at = r.min(self.count - 1) * self.blocks;
+        &self.all[at..at + self.blocks]
     }
 }
 
 /// Products of `R` keys from key `r0` on with `C` queries from query `c0` on, into place `r * queries + c`.
 #[inline(always)]
 fn block<V: Vector, const R: usize, const C: usize>(
-    keys: &[&[Halves]],
+    keys: Rows<'_>,
     queries: &[&[Block]; MOST],
     (r0, c0, count): (usize, usize, usize),
+    at: usize,
     out: &mut [V; LANES],
 ) {
     let blocks = queries[c0].len();
     let (mut from, mut to): ([&[Halves]; R], [&[Block]; C]) = ([&[]; R], [&[]; C]);
     for r in 0..R {
-        from[r] = &keys[r0 + r][..blocks];
+        from[r] = &keys.row(at + r0 + r)[..blocks];
     }
     for c in 0..C {
         to[c] = &queries[c0 + c][..blocks];
@@ -158,20 +153,21 @@ fn block<V: Vector, const R: usize, const C: usize>(
 /// Products of `R = 16 / C` keys with `C` queries: lane `r * C + c`.
 #[inline(always)]
 fn sixteen<V: Vector, const R: usize, const C: usize>(
-    keys: &[&[Halves]],
+    keys: Rows<'_>,
+    at: usize,
     queries: &[&[Block]; MOST],
 ) -> V {
     let mut sums = [V::splat(0.0); LANES];
     if V::WIDE {
-        block::<V, R, C>(keys, queries, (0, 0, C), &mut sums);
+        block::<V, R, C>(keys, queries, (0, 0, C), at, &mut sums);
     } else if C == 1 {
         for r in (0..R).step_by(4) {
-            block::<V, 4, 1>(keys, queries, (r, 0, C), &mut sums);
+            block::<V, 4, 1>(keys, queries, (r, 0, C), at, &mut sums);
         }
     } else {
         for r in (0..R).step_by(2) {
             for c in (0..C).step_by(2) {
-                block::<V, 2, 2>(keys, queries, (r, c, C), &mut sums);
+                block::<V, 2, 2>(keys, queries, (r, c, C), at, &mut sums);
             }
         }
     }
@@ -196,7 +192,7 @@ fn fetch<V: Vector>(blocks: &[Halves]) {
 /// Products of the tile's keys with `C` queries, asking for the rows `ahead` meanwhile; returns their maximum by lanes.
 #[inline(always)]
 fn products<V: Vector, const R: usize, const C: usize>(
-    keys: &Rows<'_>,
+    keys: Rows<'_>,
     ahead: &[Halves],
     queries: &[&[Block]; MOST],
     scores: &mut [Block; VECTORS],
@@ -208,7 +204,7 @@ fn products<V: Vector, const R: usize, const C: usize>(
             fetch::<V>(rows);
         }
         // Beyond the last key it is taken again, which changes no maximum.
-        let products: V = sixteen::<V, R, C>(&keys.row[i * R..(i + 1) * R], queries);
+        let products: V = sixteen::<V, R, C>(keys, i * R, queries);
         products.store(score);
         most = most.at_least(products);
     }
@@ -274,7 +270,7 @@ fn weigh<V: Vector, const R: usize, const C: usize>(
 #[inline(always)]
 fn strip<V: Vector, const N: usize, const M: usize, const C: usize>(
     weights: &[[f32; C]],
-    (values, ahead): (&Rows<'_>, &[Halves]),
+    (values, ahead): (Rows<'_>, &[Halves]),
     outs: &mut [&mut [Block]; MOST],
     (from, c0): (usize, usize),
 ) {
@@ -286,11 +282,13 @@ fn strip<V: Vector, const N: usize, const M: usize, const C: usize>(
         }
     }
     let mut ahead = ahead.chunks_exact(outs[c0].len());
-    for (row, weights) in values.row.iter().zip(weights).take(values.count) {
+    let mut rows = &values.all[from..];
+    for weights in weights.iter().take(values.count) {
         if let Some(ahead) = ahead.next() {
             fetch::<V>(&ahead[from..from + N]);
         }
-        let row = &row[from..from + N];
+        let row = &rows[..N];
+        rows = &rows[values.blocks.min(rows.len())..];
         let mut v = [V::splat(0.0); N];
         for n in 0..N {
             v[n] = V::halves(&row[n]);
@@ -315,7 +313,7 @@ fn strip<V: Vector, const N: usize, const M: usize, const C: usize>(
 #[inline(always)]
 fn gather<V: Vector, const C: usize>(
     weights: &[[f32; C]],
-    values: (&Rows<'_>, &[Halves]),
+    values: (Rows<'_>, &[Halves]),
     outs: &mut [&mut [Block]; MOST],
 ) {
     let blocks = outs[0].len();
@@ -327,6 +325,10 @@ fn gather<V: Vector, const C: usize>(
             8
         } else if V::WIDE && C <= 4 && left >= 4 {
             strip::<V, 4, C, C>(weights, values, outs, (from, 0));
+            4
+        } else if V::WIDE && C == 8 && left >= 4 {
+            strip::<V, 4, 4, C>(weights, values, outs, (from, 0));
+            strip::<V, 4, 4, C>(weights, (values.0, &[]), outs, (from, 4));
             4
         } else if V::WIDE && left >= 2 {
             strip::<V, 2, C, C>(weights, values, outs, (from, 0));
@@ -378,11 +380,16 @@ fn pass<V: Vector, const R: usize, const C: usize>(
     let mut scores = [[0.0; LANES]; VECTORS];
     for at in (from..to).step_by(TILE) {
         let end = to.min(at + TILE);
-        let keys = Rows::of(&over.keys[at * blocks..end * blocks], blocks);
+        let rows = |all| Rows {
+            all,
+            blocks,
+            count: end - at,
+        };
+        let keys = rows(&over.keys[at * blocks..end * blocks]);
         let all = &over.values[at * blocks..end * blocks];
-        let values = Rows::of(all, blocks);
+        let values = rows(all);
         let soon = if first { all } else { &[] };
-        let most = products::<V, R, C>(&keys, soon, &q, &mut scores);
+        let most = products::<V, R, C>(keys, soon, &q, &mut scores);
         weigh::<V, R, C>(&mut scores, keys.count, most, &mut run, &mut outs);
         let next = if first {
             &over.keys[end * blocks..]
@@ -390,7 +397,7 @@ fn pass<V: Vector, const R: usize, const C: usize>(
             &[]
         };
         let weights = scores.as_flattened().as_chunks::<C>().0;
-        gather::<V, C>(weights, (&values, next), &mut outs);
+        gather::<V, C>(weights, (values, next), &mut outs);
     }
     run.keep::<C>(runs);
 }
