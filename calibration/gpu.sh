@@ -3,8 +3,9 @@
 # through the driver; the same and the tier loop under compute-sanitizer, where it is installed; a quick calibration, with
 # the tier loop in all modes and the hold-out. All of it into one folder: the first argument, else $OUT, else ./gpu-run.
 #
-# Uses target/release as `cargo build --release` and `cargo test --release --no-run` left it; builds what is missing, which
-# is not part of the six minutes. Exit code: 0 if every step that ran passed.
+# Uses the binaries that $KVPLAN and $KVPLAN_TESTS name, else target/release as `cargo build --release` and
+# `cargo test --release --no-run` left it; builds what is missing, which is not part of the six minutes. Exit code: 0 if every
+# step that ran passed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-${OUT:-gpu-run}}
@@ -13,8 +14,15 @@ out=$(cd "$out" && pwd)
 summary=$out/summary.txt
 : >"$summary"
 
-kvplan=target/release/kvplan
-tests() { find target/release/deps -maxdepth 1 -name 'it-*' -type f -perm -u+x -printf '%T@ %p\n' 2>/dev/null | sort -rn | head -1 | cut -d' ' -f2; }
+kvplan=${KVPLAN:-target/release/kvplan}
+tests() {
+    if [ -n "${KVPLAN_TESTS:-}" ]; then
+        echo "$KVPLAN_TESTS"
+        return
+    fi
+    find target/release/deps -maxdepth 1 -name 'it-*' -type f -perm -u+x -printf '%T@ %p\n' 2>/dev/null |
+        sort -rn | head -1 | cut -d' ' -f2
+}
 [ -x "$kvplan" ] || cargo build --release || exit 1
 [ -n "$(tests)" ] || cargo test --release --test it --no-run || echo "the tests are not built: the kernels are checked by the tier loop only" >>"$summary"
 

@@ -11,7 +11,8 @@ use kvplan::calibrate::cuda::tier_loop::{Mode, check};
 use kvplan::trace::default_trace;
 use tempfile::TempDir;
 
-use crate::standin::{Driver, in_child, kvplan_command};
+use crate::native;
+use crate::standin::{Driver, in_child, kvplan_command, program};
 
 /// Kernels take their time and compute nothing; little noise, since a mean over many operations keeps its bias.
 const TIMED: [(&str, &str); 2] = [("FAKECUDA_SKIP_COMPUTE", "1"), ("FAKECUDA_JITTER", "0.004")];
@@ -189,6 +190,8 @@ fn an_older_and_smaller_device() {
         ("FAKENVML_POWER_SOURCE", "1"),
         ("FAKENVML_THROTTLE", "0x24"),
         ("FAKENVML_MIG", "1"),
+        ("FAKENVML_ECC_ERRORS", "rising"),
+        ("FAKENVML_PCIE_REPLAYS", "rising"),
         ("FAKENVML_PROCESSES", "42:1000000 43:5"),
     ];
     let Some((folder, out)) = calibrate(Driver::BeforeBatch, &settings, &["--quick", "--gpu-only"])
@@ -224,6 +227,8 @@ fn an_older_and_smaller_device() {
         "2 other processes",
         "ECC is on",
         "Resizable BAR is off",
+        "errors of memory that ECC could not correct came during the run",
+        "PCIe errors during the run: ",
     ] {
         assert!(notes.contains(words), "{words:?} is not in {notes}");
     }
@@ -350,4 +355,50 @@ fn a_loop_that_computes_nothing_is_an_error() {
     if !ran {
         skip!("no C++ compiler");
     }
+}
+
+/// The script for a GPU machine, whole, on the stand-in: every step that can run passes, within its limits. Timed runs
+/// compute nothing, as in the other tests.
+#[cfg(unix)]
+#[test]
+fn the_script_for_a_gpu_passes() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(mut script) = program(Driver::Current, Path::new("bash"), &TIMED[1..]) else {
+        skip!("no C++ compiler")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let wrapper = folder.path().join("kvplan");
+    let timed = format!(
+        "#!/bin/sh\ncase \"$*\" in *--unchecked*) export {}=1 ;; esac\nexec {:?} \"$@\"\n",
+        TIMED[0].0,
+        env!("CARGO_BIN_EXE_kvplan")
+    );
+    fs::write(&wrapper, timed).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    let into = folder.path().join("run");
+    let out = script
+        .arg(native::root().join("calibration/gpu.sh"))
+        .arg(&into)
+        .env("KVPLAN", &wrapper)
+        .env("KVPLAN_TESTS", std::env::current_exe().unwrap())
+        .env("KVPLAN_CARD", "rtx-5080")
+        .env_remove("OUT")
+        .output()
+        .unwrap();
+    let told = text(&out.stdout);
+    assert!(out.status.success(), "{told}\n{}", text(&out.stderr));
+    for step in [
+        "doctor",
+        "kernels",
+        "tier_loop",
+        "calibrate",
+        "again",
+        "same",
+    ] {
+        assert!(told.contains(&format!("{step}: passed")), "{step}: {told}");
+    }
+    let summary = fs::read_to_string(into.join("summary.txt")).unwrap();
+    assert!(summary.contains("predicted and not fitted"), "{summary}");
+    let holdout = fs::read_to_string(into.join("holdout.txt")).unwrap();
+    assert!(holdout.contains("tier_loop"), "{holdout}");
 }

@@ -101,7 +101,15 @@ pub(crate) fn kvplan(
 
 /// The same before it is started.
 pub(crate) fn kvplan_command(driver: Driver, settings: &[(&str, &str)]) -> Option<Command> {
-    let program = Path::new(env!("CARGO_BIN_EXE_kvplan"));
+    program(driver, Path::new(env!("CARGO_BIN_EXE_kvplan")), settings)
+}
+
+/// Any program on a machine with this driver, before it is started.
+pub(crate) fn program(
+    driver: Driver,
+    program: &Path,
+    settings: &[(&str, &str)],
+) -> Option<Command> {
     Some(command(program, &folder(driver)?, settings))
 }
 
