@@ -6,6 +6,7 @@
 //! are not either. A sample shorter than 200 us repeats its work until it is not and is divided. Bytes count what the work
 //! is about: a copy of n bytes is n, though n are read and n written.
 
+mod others;
 mod points;
 mod work;
 
@@ -18,6 +19,7 @@ use super::facts::Facts;
 use super::probe::{Field, Pace, Part, Point, Probe, Reading};
 use super::raw::Head;
 use crate::error::{Error, Result};
+use others::Ticks;
 use work::Memory;
 
 /// Shortest sample \[us\].
@@ -37,6 +39,7 @@ pub struct HostProbe {
     /// How often a point's work is repeated within a sample.
     repeats: BTreeMap<Point, u64>,
     anonymous: bool,
+    begun: Option<Ticks>,
 }
 
 impl HostProbe {
@@ -64,6 +67,7 @@ impl HostProbe {
             pools,
             repeats: BTreeMap::new(),
             anonymous,
+            begun: Ticks::now(),
         })
     }
 
@@ -116,6 +120,7 @@ impl Probe for HostProbe {
         let mut head = self.facts.head(self.anonymous);
         let bytes = self.memory.bytes().to_string();
         head.insert("host.measured_bytes".into(), bytes);
+        head.extend(others::head(self.begun));
         Ok(head)
     }
 }
