@@ -2,9 +2,7 @@
 
 use crate::hardware::kernels::Off;
 use crate::hardware::value::lies;
-use crate::hardware::{
-    CpuParts, Front, Hardware, Link, Quantity, Runtime, Source, Value, WarmUp,
-};
+use crate::hardware::{CpuParts, Front, Hardware, Link, Quantity, Runtime, Source, Value, WarmUp};
 
 /// One thing that may be otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -106,12 +104,7 @@ impl Cause {
 
 /// How many times its best estimate a number is at `z`.
 fn factor<Q: Quantity>(value: &Value<Q>, z: f64) -> f64 {
-    lies(
-        value.low / value.value,
-        1.0,
-        value.high / value.value,
-        z,
-    )
+    lies(value.low / value.value, 1.0, value.high / value.value, z)
 }
 
 /// Evaluates every law of a machine so far off.

@@ -206,7 +206,10 @@ fn a_law_at_the_end_of_its_spread() {
         near(at(bytes, Some((Off::EVERY, -Z95))), low * best);
         near(at(bytes, Some(("attention", Z95))), high * best);
         // Half way up by factors: the root of it.
-        near(at(bytes, Some(("attention", Z95 / 2.0))), high.sqrt() * best);
+        near(
+            at(bytes, Some(("attention", Z95 / 2.0))),
+            high.sqrt() * best,
+        );
         near(at(bytes, Some(("qkv", Z95))), best);
     }
 }

@@ -11,7 +11,7 @@ use kvplan::report::{md, validate as page};
 use kvplan::service::copies::{self, Copies, Direction, Method};
 use kvplan::service::{Prepared, cpu, eager_tier, elementwise};
 use kvplan::validate::answer::{Row, Run};
-use kvplan::validate::machine::{Interval, Machine, Setup};
+use kvplan::validate::machine::{Interval, Machine, Scope, Setup};
 use kvplan::validate::steady::{self, Load};
 use kvplan::validate::{names, prototype, validate};
 use std::sync::Arc;
@@ -32,6 +32,7 @@ fn made(gpu: &str, error: Option<f64>) -> Row {
         file: "made_up.csv".into(),
         line: 2,
         metric: "latency_us",
+        scope: Scope::Parts,
         gpu: gpu.into(),
         framework: "vllm".into(),
         model: "none".into(),

@@ -10,7 +10,7 @@ use super::super::names::short;
 use super::super::sheet::{Line, Sheet};
 use super::super::steady::{self, Load};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, kv, weights, Scope};
+use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, Scope, kv, weights};
 use crate::error::Result;
 use crate::model::{KvFormat, WeightFormat};
 use crate::service::Prepared;

@@ -8,7 +8,7 @@
 use super::super::machine::Setup;
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, kv, weights, Scope};
+use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, Scope, kv, weights};
 use crate::error::Result;
 use crate::service::linear::Routing;
 use crate::service::{BatchCost, Prepared, elementwise};
