@@ -1,0 +1,57 @@
+//! Every way to run it as one table, to sort and to filter.
+
+use super::data::{Cell, Data};
+use super::entry::Entry;
+use super::figure::Standing;
+
+/// The table.
+pub(super) fn table(entries: &[&Entry]) -> Data {
+    let mut data = Data::new("ways", "Every way to run it")
+        .text("card", "card")
+        .text("way", "way")
+        .text("fits", "fits")
+        .text("runs in", "runs_in")
+        .figure("tokens/s", "output_tokens_per_s")
+        .figure("staggered, tokens/s", "staggered.output_tokens_per_s")
+        .figure("time per token", "tpot_mean_s")
+        .figure("p99", "tpot_p99_s")
+        .figure("HBM, GiB", "hbm_peak_bytes")
+        .figure("freed, GiB", "hbm_saved_moved_bytes")
+        .figure("host, GiB", "ddr_peak_bytes")
+        .figure("destroyed", "destroyed_share")
+        .text("bound by", "bound_by")
+        .text("remark", "remark")
+        .filtered(&[0, 2, 3, 12]);
+    for e in entries {
+        data.row(row(e));
+    }
+    data.without_empty("staggered.output_tokens_per_s")
+        .without_empty("runs_in")
+        .without_empty("remark")
+}
+
+fn row(e: &Entry) -> Vec<Cell> {
+    let o = e.outcome;
+    let t = &o.throughput;
+    let runs: Vec<&str> = e.runs_in.iter().map(|r| r.software.as_str()).collect();
+    vec![
+        Cell::text(&e.card),
+        Cell::text(&e.way),
+        Cell::yes(o.fits),
+        match (runs.is_empty(), e.standing) {
+            (false, _) => Cell::text(runs.join(", ")),
+            (true, Standing::Simulated | Standing::Front) => Cell::none(),
+            (true, _) => Cell::text("nothing yet"),
+        },
+        Cell::figure(t.output_tokens_per_s),
+        Cell::figure(e.staggered.and_then(|s| s.output_tokens_per_s)),
+        Cell::time(t.tpot_mean_s),
+        Cell::time(t.tpot_p99_s),
+        Cell::gib(o.memory.hbm_peak_bytes),
+        Cell::signed_gib(Some(o.memory.hbm_saved_moved_bytes)),
+        Cell::gib(o.memory.ddr_peak_bytes),
+        Cell::share(Some(o.quality.destroyed_share)),
+        Cell::text(&o.bound_by),
+        e.remark.map_or_else(Cell::none, Cell::text),
+    ]
+}
