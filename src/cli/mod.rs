@@ -29,7 +29,7 @@ pub mod render;
 pub mod report;
 pub mod reproduce;
 pub mod rerun;
-mod saved;
+pub mod saved;
 pub mod schema;
 pub mod selfcheck;
 pub mod show;

@@ -73,7 +73,7 @@ pub(super) fn source(path: &Path) -> Result<Source> {
 ///
 /// # Errors
 /// As [`source`].
-pub(super) fn parsed(shown: &str, name: String, text: &str) -> Result<Source> {
+pub fn parsed(shown: &str, name: String, text: &str) -> Result<Source> {
     let head: Head = serde_json::from_str(text).map_err(|e| match e.classify() {
         serde_json::error::Category::Data => foreign(shown, "is no JSON object"),
         _ => broken(shown, text, &e),

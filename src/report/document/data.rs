@@ -91,11 +91,21 @@ impl Data {
 
     /// Takes out a column that holds nothing in any row.
     #[must_use]
-    pub fn without_empty(mut self, key: &str) -> Self {
+    pub fn without_empty(self, key: &str) -> Self {
+        self.without(key, |c| c.exact.is_empty())
+    }
+
+    /// Takes out a column that holds 0 or nothing in any row.
+    #[must_use]
+    pub fn without_zeros(self, key: &str) -> Self {
+        self.without(key, |c| c.order.is_none_or(|o| o.abs() <= 0.0))
+    }
+
+    fn without(mut self, key: &str, test: impl Fn(&Cell) -> bool) -> Self {
         let Some(at) = self.columns.iter().position(|c| c.key == key) else {
             return self;
         };
-        if self.rows.iter().all(|r| r[at].exact.is_empty()) {
+        if self.rows.iter().all(|r| test(&r[at])) {
             self.columns.remove(at);
             self.filters.retain(|f| *f != at);
             for filter in self.filters.iter_mut().filter(|f| **f > at) {

@@ -48,7 +48,8 @@ pub(super) fn figure(entries: &[&Entry]) -> Figure {
     Figure {
         title: "The mean decode step".into(),
         text: "Each bar is one step of the whole batch, mean over the run; transfers that hide behind compute take no time \
-               here. A way that waits for the link or the host is bound by it."
+               here. At its end stands the mean time per token of a request: longer than a step where requests take turns, as \
+               an engine's do that preempts."
             .into(),
         drawing: Drawing::Bars(Bars {
             scale: "ms a step".into(),
@@ -69,7 +70,7 @@ fn bar(e: &Entry) -> Bar {
     Bar {
         name: e.way.clone(),
         pieces: pieces.filter(|(_, s, _)| *s > 0.0).collect(),
-        total: time(e.outcome.throughput.tpot_mean_s),
+        total: format!("{} a token", time(e.outcome.throughput.tpot_mean_s)),
         limit: None,
     }
 }

@@ -6,15 +6,15 @@ use super::figure::Standing;
 
 /// The table.
 pub(super) fn table(entries: &[&Entry]) -> Data {
-    let mut data = Data::new("ways", "Every way to run it")
+    let mut data = Data::new("ways", "A row a card and way")
         .text("card", "card")
         .text("way", "way")
         .text("fits", "fits")
         .text("runs in", "runs_in")
         .figure("tokens/s", "output_tokens_per_s")
         .figure("staggered, tokens/s", "staggered.output_tokens_per_s")
-        .figure("time per token", "tpot_mean_s")
-        .figure("p99", "tpot_p99_s")
+        .figure("time a token", "tpot_mean_s")
+        .figure("at p99", "tpot_p99_s")
         .figure("HBM, GiB", "hbm_peak_bytes")
         .figure("freed, GiB", "hbm_saved_moved_bytes")
         .figure("host, GiB", "ddr_peak_bytes")
@@ -26,6 +26,7 @@ pub(super) fn table(entries: &[&Entry]) -> Data {
         data.row(row(e));
     }
     data.without_empty("staggered.output_tokens_per_s")
+        .without_zeros("destroyed_share")
         .without_empty("runs_in")
         .without_empty("remark")
 }

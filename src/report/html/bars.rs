@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::super::document::figure::{Bar, Bars, Group, Ink};
 use super::super::plot::chrome::Linear;
-use super::axis::{from_zero, place, sane, tick};
+use super::axis::{from_zero, place, sane, under};
 
 /// Width and height of a bar \[its own units\].
 const SIZE: (f64, f64) = (1000.0, 24.0);
@@ -44,12 +44,7 @@ fn group(g: &Group, bars: &Bars, axis: &Linear, level: u8) -> Markup {
         div.group {
             @if !g.name.is_empty() { @if level <= 4 { h4 { (g.name) } } @else { h5 { (g.name) } } }
             @for b in &g.bars { (bar(b, &g.name, bars, axis)) }
-            div.axis aria-hidden="true" {
-                @for v in axis.ticks(5.0) {
-                    span style={ "left:" (place(100.0 * axis.place(v) / SIZE.0)) "%" } { (tick(v)) }
-                }
-                i { (bars.scale) }
-            }
+            (under(axis, &bars.scale))
         }
     }
 }

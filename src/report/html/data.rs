@@ -6,11 +6,15 @@ use maud::{Markup, html};
 
 use crate::error::Result;
 
+use super::super::cells::NONE;
 use super::super::document::data::{Cell, Column, Data};
 use super::super::page::Grid;
 
 /// Rows that are shown; the CSV has all.
 const SHOWN: usize = 2000;
+
+/// Words of a cell that take a line of their own on a narrow screen \[characters\].
+const LONG: usize = 18;
 
 /// Values that a choice offers at most.
 const CHOICES: usize = 40;
@@ -103,11 +107,12 @@ fn one(column: &Column, cell: &Cell, first: bool) -> Markup {
     let tip = column.figures && !cell.exact.is_empty();
     let tip = tip.then(|| format!("{}: {}", column.key, cell.exact));
     let order = cell.order.filter(|o| o.is_finite());
+    let (nothing, long) = (cell.shown == NONE, cell.shown.chars().count() > LONG);
     html! {
         @if first {
             th scope="row" .n[column.figures] data-v=[order] data-tip=[tip] { (cell.shown) }
         } @else {
-            td .n[column.figures] data-head=(column.head) data-v=[order] data-tip=[tip] { (cell.shown) }
+            td .n[column.figures] .none[nothing] .long[long] data-head=(column.head) data-v=[order] data-tip=[tip] { (cell.shown) }
         }
     }
 }

@@ -6,7 +6,7 @@ use super::super::document::figure::{Panel, Panels, Point, Standing};
 use super::super::plot::chrome::Linear;
 use super::super::plot::face::Face;
 use super::super::plot::place::{Obstacles, Rect};
-use super::axis::{from_zero, place, sane, tick};
+use super::axis::{Log, from_zero, place, sane, tick};
 use crate::error::Result;
 
 /// Width and height of a panel \[its own units\].
@@ -32,8 +32,11 @@ pub(super) fn draw(p: &Panels, level: u8) -> Result<Markup> {
     let limits = p.panels.iter().filter_map(|p| p.limit.as_ref());
     let xs = all().map(|q| q.x).chain(limits.map(|(v, _)| *v));
     let x = from_zero(xs.map(|v| 1.05 * v / p.unit), (EDGE.left, EDGE.right));
-    let ys = all().map(|q| q.range.map_or(q.y, |(_, high)| high.max(q.y)));
-    let y = from_zero(ys.map(|v| 1.08 * v), (EDGE.bottom, EDGE.top));
+    let ends = |q: &Point| {
+        q.range
+            .map_or([q.y, q.y], |(low, high)| [low.min(q.y), high.max(q.y)])
+    };
+    let y = Log::over(all().flat_map(ends), (EDGE.bottom, EDGE.top));
     let face = Face::embedded()?;
     let standings = Standing::ALL
         .into_iter()
@@ -48,7 +51,7 @@ pub(super) fn draw(p: &Panels, level: u8) -> Result<Markup> {
     })
 }
 
-fn one(panel: &Panel, p: &Panels, (x, y): (&Linear, &Linear), face: &Face, level: u8) -> Markup {
+fn one(panel: &Panel, p: &Panels, (x, y): (&Linear, &Log), face: &Face, level: u8) -> Markup {
     let at = |q: &Point| (x.place(sane(q.x) / p.unit), y.place(sane(q.y)));
     let mut taken = Obstacles::default();
     if let Some((v, _)) = &panel.limit {
@@ -76,7 +79,7 @@ fn one(panel: &Panel, p: &Panels, (x, y): (&Linear, &Linear), face: &Face, level
     }
 }
 
-fn axes(p: &Panels, x: &Linear, y: &Linear) -> Markup {
+fn axes(p: &Panels, x: &Linear, y: &Log) -> Markup {
     html! {
         g aria-hidden="true" {
             @for v in x.ticks(5.0) {
@@ -84,18 +87,18 @@ fn axes(p: &Panels, x: &Linear, y: &Linear) -> Markup {
                 line.grid x1=(at) x2=(at) y1=(EDGE.top) y2=(EDGE.bottom) {}
                 text.tick x=(at) y=(EDGE.bottom + 15.0) text-anchor="middle" { (tick(v)) }
             }
-            @for v in y.ticks(5.0) {
+            @for v in y.ticks() {
                 @let at = place(y.place(v));
                 line.grid x1=(EDGE.left) x2=(EDGE.right) y1=(at) y2=(at) {}
                 text.tick x=(EDGE.left - 6.0) y=(place(y.place(v) + 4.0)) text-anchor="end" { (tick(v)) }
             }
             text.tick x=((EDGE.left + EDGE.right) / 2.0) y=(EDGE.bottom + 34.0) text-anchor="middle" { (p.across) }
-            text.tick x="4" y="11" { (p.upwards) }
+            text.tick x="4" y="11" { (p.upwards) ", log scale" }
         }
     }
 }
 
-fn mark(q: &Point, (x, y): (f64, f64), scale: &Linear) -> Markup {
+fn mark(q: &Point, (x, y): (f64, f64), scale: &Log) -> Markup {
     html! {
         g.mark role="img" aria-label=(q.tip) data-tip=(q.tip) {
             title { (q.tip) }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::super::document::figure::Ranges;
 use super::super::plot::chrome::Linear;
-use super::axis::{from_zero, place, sane, tick};
+use super::axis::{from_zero, place, sane, tick, under};
 
 /// Width and height of a bar \[its own units\].
 const SIZE: (f64, f64) = (1000.0, 24.0);
@@ -43,12 +43,7 @@ fn one(r: &Ranges, level: u8) -> Markup {
                     span.total { (tick(*low)) " .. " (tick(*high)) }
                 }
             }
-            div.axis aria-hidden="true" {
-                @for v in axis.ticks(5.0) {
-                    span style={ "left:" (place(100.0 * axis.place(v) / SIZE.0)) "%" } { (tick(v)) }
-                }
-                i { (r.scale) }
-            }
+            (under(&axis, &r.scale))
         }
     }
 }
