@@ -188,7 +188,7 @@ impl EvalArgs {
             file.finish()?;
         }
         if let Some((mut file, image)) = more.drawn {
-            let drawn = if answer.question.equal.is_some() {
+            let drawn = if policies::side_by_side(answer) {
                 side_by_side::draw(&policies::policies(answer), image)?
             } else {
                 drawing::draw(&figure::figure(answer), image)?

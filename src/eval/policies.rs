@@ -32,7 +32,15 @@ pub struct Row {
     pub hbm_tokens: f64,
 }
 
-/// The figure of an evaluation whose policies are worth setting side by side.
+/// Whether policies are better set side by side than along curves: they were made equal, or have right answers to pay for.
+pub fn side_by_side(e: &Evaluation) -> bool {
+    e.question.equal.is_some()
+        || e.policies
+            .iter()
+            .any(|p| p.tokens_per_correct_answer.is_some())
+}
+
+/// The figure of an evaluation whose policies are set side by side.
 pub fn policies(e: &Evaluation) -> Policies {
     let curves = figure::figure(e);
     let mut rows: Vec<Row> = Vec::new();
@@ -77,7 +85,7 @@ fn tokens(p: &PolicyResult) -> Option<(f64, (f64, Option<f64>))> {
 fn caption(e: &Evaluation, rows: &[Row]) -> String {
     let equality = match &e.question.equal {
         Some(by) => format!(
-            "Budgets were solved for equal {} at {:.0} + {:.0} tokens.",
+            "Budgets were solved for equal {} at {:.0} + {:.0} tokens; texts that end earlier hold fewer.",
             if by.by == "hbm-peak" {
                 "tokens in HBM at the peak"
             } else {

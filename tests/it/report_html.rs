@@ -586,7 +586,8 @@ proptest! {
         let mut tree: Value = serde_json::from_str(text).unwrap();
         let mut paths = Vec::new();
         leaves(&tree, "", &mut paths);
-        *tree.pointer_mut(at.get(&paths)).unwrap() = value;
+        let path: &String = at.get(&paths);
+        *tree.pointer_mut(path).unwrap() = value;
         match saved::parsed("odd.json", "odd.json".into(), &tree.to_string()) {
             Ok(made) => {
                 let page = html::render(&document(std::slice::from_ref(&made))).unwrap();

@@ -107,7 +107,9 @@ fn draw_line(
         let at = place(q);
         scene.line(vec![(at.0, at.1 - 6.0), (at.0, at.1 + 6.0)], color, 1.5);
         if named {
-            let text = format!("{} % in HBM", q.in_hbm);
+            // The first says what the others are, too.
+            let first = TICKS.first() == Some(&q.in_hbm);
+            let text = format!("{} %{}", q.in_hbm, if first { " in HBM" } else { "" });
             // Over the line and to the right, where it falls away.
             scene.write(text, (at.0 + 4.0, at.1 - 7.0), Side::Left, 11.5, QUIET);
         }

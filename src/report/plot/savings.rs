@@ -6,7 +6,7 @@
 use plotters::style::RGBColor;
 
 use super::chrome::{self, SMALL};
-use super::color::{BLUE, INK, QUIET, VERMILION};
+use super::color::{BLUE, INK, QUIET};
 use super::face::Face;
 use super::scene::{Point, Scene, Side};
 use super::{Image, canvas};
@@ -101,11 +101,11 @@ fn cell(scene: &mut Scene, s: Saved, (left, top): Point, (width, height): Point,
         BLUE,
         shade,
     );
-    let dark = shade > 0.55;
+    let dark = shade > 0.72;
     let (ink, lost) = if dark {
         (RGBColor(255, 255, 255), RGBColor(255, 226, 200))
     } else {
-        (INK, VERMILION)
+        (INK, RGBColor(118, 40, 0))
     };
     let middle = f64::midpoint(left, right);
     let y = f64::midpoint(top, bottom);
