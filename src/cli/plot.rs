@@ -74,7 +74,7 @@ const KINDS: &[Kind] = &[
             ("output", "1000"),
             (
                 "policy",
-                "four-tier:hbm=0.3,evict=0.03,semantics=cumulative",
+                "four-tier:hbm=0.3,evict=0.25,semantics=cumulative",
             ),
         ],
         draw: |_, s, image| attention::draw(&figures::attention::attention(s)?, image),

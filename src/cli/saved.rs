@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -74,10 +74,12 @@ pub(super) fn source(path: &Path) -> Result<Source> {
 /// # Errors
 /// As [`source`].
 pub fn parsed(shown: &str, name: String, text: &str) -> Result<Source> {
-    let head: Head = serde_json::from_str(text).map_err(|e| match e.classify() {
-        serde_json::error::Category::Data => foreign(shown, "is no JSON object"),
-        _ => broken(shown, text, &e),
-    })?;
+    let cannot = |e: serde_json::Error| broken(shown, text, &e);
+    if !text.trim_start().starts_with('{') {
+        serde_json::from_str::<IgnoredAny>(text).map_err(cannot)?;
+        return Err(foreign(shown, "is no JSON object"));
+    }
+    let head: Head = serde_json::from_str(text).map_err(cannot)?;
     let saved = match head.schema.as_ref().and_then(Value::as_str) {
         Some(PLAN_SCHEMA) => Saved::Plan(typed(shown, text)?),
         Some(OUTCOME_SCHEMA) => Saved::Outcome(typed(shown, text)?),

@@ -74,7 +74,7 @@ pub fn attention(base: &Scenario) -> Result<Attention> {
             ),
             caption: format!(
                 "{}. Darker: more attention a token, mean over layers, heads and the bin, by powers of ten. Colour: the tier of most \
-                 tokens of a bin. n = 1 recording, of a small model; the weights are those of its full cache.",
+                 tokens of a bin. Dashed: the end of the prompt. n = 1 recording, of a small model; the weights are those of its full cache.",
                 base.policy
             ),
         },

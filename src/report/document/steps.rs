@@ -52,7 +52,7 @@ pub(super) fn figure(entries: &[&Entry]) -> Figure {
                an engine's do that preempts."
             .into(),
         drawing: Drawing::Bars(Bars {
-            scale: "ms a step".into(),
+            scale: "ms".into(),
             unit: 1e-3,
             parts: PARTS.map(|(n, _, i)| (n.to_string(), i)).to_vec(),
             groups: cards.iter().map(group).collect(),

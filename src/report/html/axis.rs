@@ -24,7 +24,7 @@ pub(super) fn under(axis: &Linear, unit: &str) -> Markup {
     html! {
         div.axis aria-hidden="true" {
             @for (i, v) in ticks.iter().enumerate() {
-                span style={ "left:" (place(100.0 * share(*v))) "%" } {
+                span .end[share(*v) > 0.9] style={ "left:" (place(100.0 * share(*v))) "%" } {
                     (tick(*v)) @if i == last { " " (unit) }
                 }
             }

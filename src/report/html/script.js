@@ -20,7 +20,8 @@
   document.addEventListener("pointerover", (e) => { const m = marked(e); if (m) show(m); else hide(); });
   document.addEventListener("focusin", (e) => { const m = marked(e); if (m) show(m); else hide(); });
   document.addEventListener("focusout", hide);
-  document.addEventListener("scroll", hide, { passive: true });
+  // A mark that is reached by keyboard may bring itself into view.
+  document.addEventListener("scroll", () => { const m = document.activeElement.closest("[data-tip]"); if (m && !tip.hidden) show(m); else hide(); }, { passive: true });
   document.addEventListener("keydown", (e) => { if (e.key === "Escape") hide(); });
   for (const title of all(document, ".mark > title")) title.remove(); // the browser's own would come on top
 

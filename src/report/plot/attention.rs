@@ -80,13 +80,6 @@ pub fn scene(a: &Attention) -> Result<Scene> {
         width: 1.0,
         dash: Some((4.0, 3.0)),
     });
-    scene.write(
-        "prompt ends",
-        (prompt + 5.0, edge.top + 13.0),
-        Side::Left,
-        chrome::SMALL,
-        INK,
-    );
     shades(&mut scene, edge);
     Ok(scene)
 }
@@ -128,10 +121,17 @@ fn line(scene: &mut Scene, row: &[Option<Bin>], y: usize, edge: Rect) {
                 edge.top + height * (y + 1) as f64,
             );
             let corners = vec![(left, top), (right, top), (right, bottom), (left, bottom)];
-            scene.area(corners, TIERS[tier].1, SHADES[shade].1);
+            scene.area(corners, pale(TIERS[tier].1, SHADES[shade].1), 1.0);
         }
         from = x;
     }
+}
+
+/// A colour on white: opaque, so that neighbours leave no seam.
+fn pale(color: RGBColor, share: f64) -> RGBColor {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between two bytes
+    let mix = |ink: u8| (255.0 + share * (f64::from(ink) - 255.0)).round() as u8;
+    RGBColor(mix(color.0), mix(color.1), mix(color.2))
 }
 
 /// The place of a weight's shade.

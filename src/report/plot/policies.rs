@@ -118,7 +118,12 @@ fn divergence(scene: &mut Scene, p: &Policies, edge: Rect) {
         ),
         at: (edge.left, edge.right),
     };
-    for v in decades(axis.range) {
+    let ticks = decades(axis.range);
+    let crowded = (edge.right - edge.left) / ticks.len().max(1) as f64;
+    for v in ticks
+        .into_iter()
+        .step_by(if crowded < 44.0 { 2 } else { 1 })
+    {
         let x = axis.place(libm::log10(v));
         scene.line(vec![(x, edge.top), (x, edge.bottom)], GRID, 1.0);
         scene.write(
@@ -136,7 +141,7 @@ fn divergence(scene: &mut Scene, p: &Policies, edge: Rect) {
         let y = level(&edge, p.rows.len(), i);
         let range = row.kl.1.map(|(low, high)| (place(low), place(high), true));
         whisker(scene, (place(row.kl.0), y), range, BLUE);
-        let text = significant(row.kl.0);
+        let text = in_short(row.kl.0);
         scene.write(text, (edge.right + 8.0, y + 4.0), Side::Left, SMALL, INK);
     }
 }
@@ -149,7 +154,8 @@ fn cost(scene: &mut Scene, p: &Policies, edge: Rect) {
         range: (0.0, most),
         at: (edge.left, edge.right),
     };
-    chrome::across(scene, &axis, edge, 3.0, chrome::tick);
+    let wanted = ((edge.right - edge.left) / 56.0).clamp(1.0, 4.0);
+    chrome::across(scene, &axis, edge, wanted, chrome::tick);
     let title = "tokens a right answer";
     scene.write(title, (edge.left, edge.top - 15.0), Side::Left, SMALL, INK);
     for (i, row) in p.rows.iter().enumerate() {
@@ -201,6 +207,15 @@ fn whisker(
         radius: 4.4,
         color,
     });
+}
+
+/// A divergence in as few letters as a table has for it.
+fn in_short(kl: f64) -> String {
+    if kl >= 0.001 || kl <= 0.0 {
+        significant(kl)
+    } else {
+        format!("{kl:.1e}")
+    }
 }
 
 /// Whole powers of ten over a wide range, finer steps over a narrow one.

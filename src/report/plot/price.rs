@@ -110,8 +110,9 @@ fn draw_line(
             // The first says what the others are, too.
             let first = TICKS.first() == Some(&q.in_hbm);
             let text = format!("{} %{}", q.in_hbm, if first { " in HBM" } else { "" });
-            // Over the line and to the right, where it falls away.
-            scene.write(text, (at.0 + 4.0, at.1 - 7.0), Side::Left, 11.5, QUIET);
+            // Over the line and to the right, where it falls away; the long one higher, clear of the next.
+            let up = if first { 15.0 } else { 7.0 };
+            scene.write(text, (at.0 + 4.0, at.1 - up), Side::Left, 11.5, QUIET);
         }
     }
 }
