@@ -6,7 +6,9 @@ use clap::{Args, ValueHint};
 
 use crate::error::{Error, Result, did_you_mean};
 use crate::plan::{curve, figures};
-use crate::report::plot::{Image, attention, equal, how_far, layers, price, savings, steps, tiers};
+use crate::report::plot::{
+    Image, attention, equal, how_far, layers, price, savings, steps, tiers, tornado,
+};
 use crate::scenario::settings::Origin;
 use crate::scenario::{Scenario, Settings, print, resolve};
 use crate::sweep::figure::equals;
@@ -92,6 +94,13 @@ const KINDS: &[Kind] = &[
         varies: &["t1", "occupancy", "trace"],
         stands: &[("hardware", "h100-sxm")],
         draw: |_, s, image| steps::draw(&figures::steps::steps(s)?, image),
+    },
+    Kind {
+        name: "tornado",
+        what: "what moves the speed: every cause of uncertainty alone, and all together",
+        varies: &["occupancy", "trace", "intervals"],
+        stands: &[],
+        draw: |_, s, image| tornado::draw(&figures::tornado::tornado(s)?, image),
     },
     Kind {
         name: "equal-hbm",

@@ -31,6 +31,9 @@ pub fn document(document: &Document) -> String {
             v.of.as_ref()
                 .map_or(String::new(), |of| format!("{}: ", escape(of)));
         blocks.push(format!("{of}**{}**", escape(&v.text)));
+        if !v.sure.is_empty() {
+            blocks.push(block(&Block::List(v.sure.clone())));
+        }
     }
     let several = document.parts.len() > 1;
     for part in &document.parts {

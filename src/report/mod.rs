@@ -27,6 +27,7 @@ pub mod plot;
 pub mod reproduce;
 mod serving;
 pub mod solve;
+pub mod sure;
 pub mod sweep;
 pub mod table;
 pub mod validate;

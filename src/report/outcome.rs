@@ -21,6 +21,7 @@ pub fn page(outcome: &Outcome) -> Page {
         speed(&mut page, outcome);
         traffic(&mut page, outcome);
     }
+    super::sure::of_outcome(&mut page, outcome);
     tiers(&mut page, outcome);
     quality(&mut page, outcome);
     assumptions(&mut page, &outcome.assumptions);

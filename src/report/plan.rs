@@ -7,6 +7,7 @@ use super::cells::{NONE, card, count, figure, gib, rate, size, spaced};
 use super::outcome::sentences;
 use super::page::{Block, Grid, Mood, Page};
 use super::plan_rows as rows;
+use super::sure;
 
 /// The page of an answer.
 pub fn page(plan: &Plan) -> Page {
@@ -18,8 +19,10 @@ pub fn page(plan: &Plan) -> Page {
         plan.verdict.sentence.clone(),
         if any { Mood::Good } else { Mood::Bad },
     ));
+    page.list(plan.verdict.in_draws.clone());
     rows::cards(&mut page, plan);
     rows::ways(&mut page, plan);
+    sure::section(&mut page, plan);
     memory(&mut page, plan);
     pays(&mut page, plan);
     rows::staggered(&mut page, plan);

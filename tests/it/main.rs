@@ -102,5 +102,6 @@ mod trace_shipped;
 mod trace_synth;
 mod trace_vectors;
 mod trace_verb;
+mod uncertain;
 mod units;
 mod validate;

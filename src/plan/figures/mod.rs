@@ -9,6 +9,7 @@ pub mod price;
 pub mod savings;
 pub mod steps;
 pub mod tiers;
+pub mod tornado;
 
 use crate::scenario::Scenario;
 use crate::units::text::group;

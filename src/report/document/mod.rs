@@ -20,6 +20,7 @@ mod solves;
 pub mod source;
 mod speed;
 mod steps;
+mod sure;
 mod sweeps;
 mod tiers;
 mod today;
@@ -52,6 +53,8 @@ pub struct Verdict {
     pub of: Option<String>,
     /// The sentence.
     pub text: String,
+    /// How sure it is, in sentences; none where nothing was drawn.
+    pub sure: Vec<String>,
     /// What it says.
     pub mood: Mood,
 }

@@ -2,7 +2,7 @@
 
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
-use crate::plan::solve::answer::Solution;
+use crate::plan::solve::answer::{Solution, Solved};
 use crate::sweep::answer::Answer;
 
 use super::super::cells::{card, count};
@@ -116,40 +116,43 @@ impl Together<'_> {
 
 fn verdicts(source: &Source, several: bool) -> Vec<Verdict> {
     let of = several.then(|| source.name.clone());
-    let one = |(text, mood): (String, Mood)| {
+    let one = |(text, mood): (String, Mood), sure: Vec<String>| {
+        let of = of.clone();
         vec![Verdict {
-            of: of.clone(),
+            of,
             text,
+            sure,
             mood,
         }]
     };
     match &source.saved {
-        Saved::Plan(p) => one((
-            p.verdict.sentence.clone(),
-            if p.rows.iter().any(|r| r.verdict.best.is_some()) {
-                Mood::Good
-            } else {
-                Mood::Bad
-            },
-        )),
-        Saved::Outcome(o) => one(outcome::answer(o)),
-        Saved::Sweep(s) => one(sweep::said(s)),
+        Saved::Plan(p) => {
+            let any = p.rows.iter().any(|r| r.verdict.best.is_some());
+            let mood = if any { Mood::Good } else { Mood::Bad };
+            one(
+                (p.verdict.sentence.clone(), mood),
+                p.verdict.in_draws.clone(),
+            )
+        }
+        Saved::Outcome(o) => one(outcome::answer(o), Vec::new()),
+        Saved::Sweep(s) => one(sweep::said(s), Vec::new()),
         Saved::Solution(s) => s
             .rows
             .iter()
-            .map(|row| {
-                let (text, mood) = solve::answer(s, row);
-                let name = card(&row.hardware, row.gpus);
-                let of = of
-                    .as_ref()
-                    .map_or(name.clone(), |file| format!("{file}, {name}"));
-                Verdict {
-                    of: Some(of),
-                    text,
-                    mood,
-                }
-            })
+            .map(|row| found(s, row, of.as_deref()))
             .collect(),
+    }
+}
+
+/// The answer of a card of a search.
+fn found(s: &Solution, row: &Solved, file: Option<&str>) -> Verdict {
+    let (text, mood) = solve::answer(s, row);
+    let name = card(&row.hardware, row.gpus);
+    Verdict {
+        of: Some(file.map_or(name.clone(), |file| format!("{file}, {name}"))),
+        text,
+        sure: Vec::new(),
+        mood,
     }
 }
 

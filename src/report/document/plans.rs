@@ -7,7 +7,7 @@ use super::super::plan::{self, WHEN_IT_PAYS};
 use super::super::plan_rows::explained;
 use super::data::{Cell, Data};
 use super::entry::{Entry, of_plans};
-use super::{Section, memory, questions, rests, rows, speed, steps, tiers, today, ways};
+use super::{Section, memory, questions, rests, rows, speed, steps, sure, tiers, today, ways};
 
 /// The question of all of them, every card named.
 pub(super) fn question(plans: &[&Plan]) -> Vec<Setting> {
@@ -48,7 +48,7 @@ pub(super) fn sections(plans: &[&Plan]) -> Vec<Section> {
     list.extend(figures(&every));
     list.push(alternatives(&every));
     list.push(pays(&all));
-    list.push(flips(plans));
+    list.push(flips(plans, &all));
     list.push(today::section(&all));
     list.push(quality(&all));
     list.push(numbers(plans, &every));
@@ -108,7 +108,7 @@ fn pays(rows: &[&Row]) -> Section {
     section
 }
 
-fn flips(plans: &[&Plan]) -> Section {
+fn flips(plans: &[&Plan], rows: &[&Row]) -> Section {
     let mut section = Section::new("flips", "What would flip the verdict");
     let flips: Vec<String> = plans
         .iter()
@@ -118,6 +118,9 @@ fn flips(plans: &[&Plan]) -> Section {
         section.text("Nothing that was looked at: no link and no host memory, however fast or slow, turns it round.");
     }
     section.list(flips);
+    section.text(sure::draws(plans));
+    section.data(sure::stands(rows));
+    section.figure(sure::tornado(rows));
     section
 }
 

@@ -5,6 +5,7 @@ use crate::plan::answer::Row;
 use super::super::cells::card;
 use super::super::plan_rows::{find, speed};
 use super::data::{Cell, Data};
+use super::sure;
 
 /// Ways with a column of their own: name, head.
 const WAYS: [(&str, &str); 6] = [
@@ -30,12 +31,16 @@ pub(super) fn cards(rows: &[&Row]) -> Data {
     }
     let mut data = data
         .figure("best that runs today", "best_runnable.output_tokens_per_s")
+        .figure("p5", "best_runnable.output_tokens_per_s_p5")
+        .figure("p95", "best_runnable.output_tokens_per_s_p95")
         .text("which is", "best_runnable")
         .text("tiering pays", "pays");
     for row in rows {
         data.row(one(row));
     }
     data.without_empty("direct.output_tokens_per_s")
+        .without_empty("best_runnable.output_tokens_per_s_p5")
+        .without_empty("best_runnable.output_tokens_per_s_p95")
 }
 
 fn one(row: &Row) -> Vec<Cell> {
@@ -57,6 +62,9 @@ fn one(row: &Row) -> Vec<Cell> {
     cells.push(best.map_or_else(Cell::none, |a| {
         Cell::figure(a.outcome.throughput.output_tokens_per_s)
     }));
+    let range = best.and_then(|a| sure::range(&a.outcome));
+    cells.push(Cell::figure(range.map(|r| r.0)));
+    cells.push(Cell::figure(range.map(|r| r.1)));
     cells.push(best.map_or_else(|| Cell::instead("nothing"), |a| Cell::text(&a.label)));
     cells.push(Cell::yes(row.verdict.pays));
     cells

@@ -4,6 +4,7 @@ use super::super::cells::{count, figure as three, size};
 use super::data::{Cell, Data};
 use super::entry::{Entry, by_card};
 use super::figure::{Drawing, Figure, Panel, Panels, Point};
+use super::sure;
 use crate::units::GIB;
 
 /// Points of a panel that are named; beyond that only their words name them.
@@ -20,7 +21,8 @@ pub(super) fn figure(entries: &[&Entry]) -> Figure {
     Figure {
         title: "Tokens/s against HBM".into(),
         text: "Output tokens/s of all requests over the run, against HBM at its peak. Higher is faster, further left leaves \
-               more memory free; the vertical line is what may be used on this card. Only what runs has a point."
+               more memory free; the vertical line is what may be used on this card. Only what runs has a point; whiskers go from the 5th to the 95th \
+               percentile, where the result has them."
             .into(),
         drawing: Drawing::Panels(Panels {
             across: "HBM at its peak, GiB".into(),
@@ -71,12 +73,13 @@ fn point(e: &Entry, named: bool) -> Point {
         name: if named { e.way.clone() } else { String::new() },
         x: bytes as f64,
         y: speed,
-        range: None,
+        range: sure::range(e.outcome),
         standing: e.standing,
         tip: format!(
-            "{}: {} tokens/s ({speed}) at {} of HBM ({} bytes), {}",
+            "{}: {} tokens/s ({speed}){} at {} of HBM ({} bytes), {}",
             e.name(),
             three(Some(speed)),
+            between(e),
             size(bytes),
             count(bytes),
             e.standing.word()
@@ -84,11 +87,20 @@ fn point(e: &Entry, named: bool) -> Point {
     }
 }
 
+/// `, p5 to p95 200 to 300`, where there were draws.
+fn between(e: &Entry) -> String {
+    sure::range(e.outcome).map_or_else(String::new, |(low, high)| {
+        format!(", p5 to p95 {} to {}", three(Some(low)), three(Some(high)))
+    })
+}
+
 fn table(runs: &[&Entry]) -> Data {
     let mut data = Data::new("throughput", "Tokens/s and HBM")
         .text("card", "card")
         .text("way", "way")
         .figure("tokens/s", "output_tokens_per_s")
+        .figure("p5", "output_tokens_per_s_p5")
+        .figure("p95", "output_tokens_per_s_p95")
         .figure("at the end of the chains", "at_end_tokens_per_s")
         .figure("HBM peak, GiB", "hbm_peak_bytes")
         .figure("usable, GiB", "hbm_capacity_bytes")
@@ -98,11 +110,14 @@ fn table(runs: &[&Entry]) -> Data {
             Cell::text(&e.card),
             Cell::text(&e.way),
             Cell::figure(e.speed()),
+            Cell::figure(sure::range(e.outcome).map(|r| r.0)),
+            Cell::figure(sure::range(e.outcome).map(|r| r.1)),
             Cell::figure(e.outcome.throughput.at_end_tokens_per_s),
             Cell::gib(e.outcome.memory.hbm_peak_bytes),
             Cell::gib(e.outcome.memory.hbm_capacity_bytes),
             Cell::text(e.standing.word()),
         ]);
     }
-    data
+    data.without_empty("output_tokens_per_s_p5")
+        .without_empty("output_tokens_per_s_p95")
 }

@@ -3,6 +3,7 @@
 use super::data::{Cell, Data};
 use super::entry::Entry;
 use super::figure::Standing;
+use super::sure;
 
 /// The table.
 pub(super) fn table(entries: &[&Entry]) -> Data {
@@ -12,6 +13,8 @@ pub(super) fn table(entries: &[&Entry]) -> Data {
         .text("fits", "fits")
         .text("runs in", "runs_in")
         .figure("tokens/s", "output_tokens_per_s")
+        .figure("p5", "output_tokens_per_s_p5")
+        .figure("p95", "output_tokens_per_s_p95")
         .figure("staggered, tokens/s", "staggered.output_tokens_per_s")
         .figure("time a token", "tpot_mean_s")
         .figure("at p99", "tpot_p99_s")
@@ -21,11 +24,13 @@ pub(super) fn table(entries: &[&Entry]) -> Data {
         .figure("destroyed", "destroyed_share")
         .text("bound by", "bound_by")
         .text("remark", "remark")
-        .filtered(&[0, 2, 3, 12]);
+        .filtered(&[0, 2, 3, 14]);
     for e in entries {
         data.row(row(e));
     }
-    data.without_empty("staggered.output_tokens_per_s")
+    data.without_empty("output_tokens_per_s_p5")
+        .without_empty("output_tokens_per_s_p95")
+        .without_empty("staggered.output_tokens_per_s")
         .without_zeros("destroyed_share")
         .without_empty("runs_in")
         .without_empty("remark")
@@ -45,6 +50,8 @@ fn row(e: &Entry) -> Vec<Cell> {
             (true, _) => Cell::text("nothing yet"),
         },
         Cell::figure(t.output_tokens_per_s),
+        Cell::figure(sure::range(o).map(|r| r.0)),
+        Cell::figure(sure::range(o).map(|r| r.1)),
         Cell::figure(e.staggered.and_then(|s| s.output_tokens_per_s)),
         Cell::time(t.tpot_mean_s),
         Cell::time(t.tpot_p99_s),

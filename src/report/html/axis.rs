@@ -16,6 +16,22 @@ pub(super) fn from_zero(values: impl IntoIterator<Item = f64>, at: (f64, f64)) -
     }
 }
 
+/// A scale around these values, with a margin.
+pub(super) fn around(values: impl IntoIterator<Item = f64>, at: (f64, f64)) -> Linear {
+    let ends = values
+        .into_iter()
+        .map(sane)
+        .fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), v| {
+            (l.min(v), h.max(v))
+        });
+    let (low, high) = if ends.1 > 0.0 { ends } else { (0.0, 1.0) };
+    let margin = (0.06 * (high - low)).max(0.01 * high);
+    Linear {
+        range: ((low - margin).max(0.0), high + margin),
+        at,
+    }
+}
+
 /// Ticks under bars, the last with the unit.
 pub(super) fn under(axis: &Linear, unit: &str) -> Markup {
     let ticks = axis.ticks(4.0);

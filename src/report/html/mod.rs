@@ -79,6 +79,7 @@ fn verdict(v: &Verdict) -> Markup {
                 @match &v.of { Some(name) => (name), None => "Verdict" }
             }
             p.says { (v.text) }
+            @if !v.sure.is_empty() { ul.sure { @for line in &v.sure { li { (line) } } } }
         }
     }
 }

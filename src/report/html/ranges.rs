@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::super::document::figure::Ranges;
 use super::super::plot::chrome::Linear;
-use super::axis::{from_zero, place, sane, tick, under};
+use super::axis::{around, place, sane, tick, under};
 
 /// Width and height of a bar \[its own units\].
 const SIZE: (f64, f64) = (1000.0, 24.0);
@@ -24,7 +24,7 @@ pub(super) fn draw(all: &[Ranges], level: u8) -> Markup {
 
 fn one(r: &Ranges, level: u8) -> Markup {
     let ends = r.rows.iter().flat_map(|(_, low, high, _)| [*low, *high]);
-    let axis = from_zero(ends.chain([r.base]).map(|v| 1.03 * v), (0.0, SIZE.0));
+    let axis = around(ends.chain([r.base]), (0.0, SIZE.0));
     let base = axis.place(sane(r.base));
     html! {
         div.group {

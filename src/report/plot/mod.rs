@@ -28,6 +28,7 @@ pub mod savings;
 pub mod scene;
 pub mod steps;
 pub mod tiers;
+pub mod tornado;
 pub mod validate;
 
 /// What a figure is written as.
