@@ -76,6 +76,7 @@ mod replay_laws;
 mod replay_length;
 mod replay_simd;
 mod replay_support;
+mod report_html;
 mod report_pages;
 mod reproduce;
 mod scenario_settings;

@@ -3,6 +3,8 @@
 //! Each takes the user's scenario as its base and varies what its axes say; everything else stays as asked and stands in
 //! the caption. Points run in parallel and are collected in order, so equal questions give equal figures.
 
+pub mod attention;
+pub mod layers;
 pub mod price;
 pub mod savings;
 pub mod steps;
