@@ -9,7 +9,9 @@ use crate::error::{Error, Result, did_you_mean};
 use crate::eval::{EVAL_SCHEMA, Evaluation};
 use crate::metrics::{OUTCOME_SCHEMA, Outcome};
 use crate::plan::answer::{PLAN_SCHEMA, Plan};
+use crate::plan::solve::answer::{SOLVE_SCHEMA, Solution};
 use crate::report::{Style, explain, table};
+use crate::sweep::shard::SHARD_SCHEMA;
 use crate::sweep::answer::{Answer as Sweep, SWEEP_SCHEMA};
 
 use super::out::Out;
@@ -66,12 +68,10 @@ fn unknown(path: &Path, result: &Value, key: &str) -> Error {
     }
 }
 
-/// A result of kvplan, checked against its schema.
-pub(super) fn read(path: &Path) -> Result<Value> {
+/// The text of a result file; `help` says what to name instead.
+pub(super) fn text(path: &Path, help: &str) -> Result<String> {
     let shown = path.display().to_string();
-    let unreadable = |e: std::io::Error| {
-        Error::usage(format!("{shown}: {e}")).help("name a result saved with --format json -o FILE")
-    };
+    let unreadable = |e: std::io::Error| Error::usage(format!("{shown}: {e}")).help(help);
     let meta = std::fs::metadata(path).map_err(unreadable)?;
     if meta.is_dir() {
         return Err(
@@ -82,13 +82,24 @@ pub(super) fn read(path: &Path) -> Result<Value> {
         return Err(foreign(&shown, "is over 1 GiB"));
     }
     let bytes = crate::cli::read_bounded(path, MAX_BYTES).map_err(unreadable)?;
-    let text = String::from_utf8(bytes).map_err(|_| foreign(&shown, "is not text"))?;
+    String::from_utf8(bytes).map_err(|_| foreign(&shown, "is not text"))
+}
+
+/// A result of kvplan, checked against its schema.
+pub(super) fn read(path: &Path) -> Result<Value> {
+    let shown = path.display().to_string();
+    let text = text(path, "name a result saved with --format json -o FILE")?;
     let value: Value = serde_json::from_str(&text).map_err(|e| broken(&shown, &text, &e))?;
     let typed = match value.get("schema").and_then(Value::as_str) {
         Some(OUTCOME_SCHEMA) => serde_json::from_str::<Outcome>(&text).map(|_| ()),
         Some(PLAN_SCHEMA) => serde_json::from_str::<Plan>(&text).map(|_| ()),
         Some(SWEEP_SCHEMA) => serde_json::from_str::<Sweep>(&text).map(|_| ()),
         Some(EVAL_SCHEMA) => serde_json::from_str::<Evaluation>(&text).map(|_| ()),
+        Some(SOLVE_SCHEMA) => serde_json::from_str::<Solution>(&text).map(|_| ()),
+        Some(SHARD_SCHEMA) => {
+            return Err(Error::usage(format!("{shown}: is one shard of a sweep"))
+                .help("join all of them first: kvplan sweep --merge FILES -o sweep.json"));
+        }
         Some(other) => {
             return Err(foreign(
                 &shown,

@@ -10,6 +10,7 @@
 
 mod contradict;
 pub mod file;
+pub mod inputs;
 pub mod keys;
 mod load;
 pub mod print;

@@ -89,6 +89,7 @@ mod standin;
 mod standin_driver;
 mod sweep;
 mod sweep_choice;
+mod sweep_shards;
 mod t1_modes;
 mod t1_selective;
 mod trace_format;

@@ -1,0 +1,49 @@
+//! The files that settings name, with what they were: a result says which files it was made from.
+//!
+//! Names of the catalog and of traces in the binary are no files and have no mark; patterns of traces stand for the files
+//! that they match. Ignored: the scenario file, since every setting is in the result. Two files of one mark are taken to be
+//! one ([`crate::journal::Mark`]: length and checksum of both ends).
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::journal::{Mark, marks};
+
+use super::settings::Given;
+use super::{Settings, world};
+
+/// Settings that may name a file.
+const NAMING: &[&str] = &[
+    "model",
+    "hardware",
+    "runtime",
+    "weights",
+    "occupancy",
+    "arrivals",
+    "lengths",
+    "trace",
+];
+
+/// The files that the values of a setting name; a pattern that matches nothing names none.
+pub fn files(name: &str, texts: &[String]) -> Vec<String> {
+    if !NAMING.contains(&name) {
+        return Vec::new();
+    }
+    let paths = match name {
+        "trace" => world::traces(texts).unwrap_or_default(),
+        _ => texts.iter().map(Into::into).collect(),
+    };
+    let shown = paths.iter().map(|p| p.to_string_lossy().into_owned());
+    shown.collect()
+}
+
+/// The marks of all files that settings name.
+///
+/// # Errors
+/// Usage: a file cannot be read.
+pub fn of(settings: &Settings) -> Result<BTreeMap<String, Mark>> {
+    let named = settings
+        .iter()
+        .flat_map(|(key, given): (_, &Given)| files(key.name, &given.texts));
+    marks(named.collect::<Vec<_>>())
+}
