@@ -11,8 +11,8 @@ use crate::metrics::{OUTCOME_SCHEMA, Outcome};
 use crate::plan::answer::{PLAN_SCHEMA, Plan};
 use crate::plan::solve::answer::{SOLVE_SCHEMA, Solution};
 use crate::report::{Style, explain, table};
-use crate::sweep::shard::SHARD_SCHEMA;
 use crate::sweep::answer::{Answer as Sweep, SWEEP_SCHEMA};
+use crate::sweep::shard::SHARD_SCHEMA;
 
 use super::out::Out;
 
@@ -24,10 +24,11 @@ const MAX_BYTES: u64 = 1 << 30;
 #[command(
     after_long_help = "EXAMPLES:\n  kvplan explain result.json memory.kv_full_bytes\n  \
     kvplan explain result.json throughput\n  kvplan explain answer.json 'rows[0].alternatives[5].free_t1_bytes'\n  \
-    kvplan explain sweep.json 'cells[3].outcome.memory.hbm_peak_bytes'"
+    kvplan explain sweep.json 'cells[3].outcome.memory.hbm_peak_bytes'\n  \
+    kvplan explain load.json serving.ttft.p99_s\n  kvplan explain found.json 'rows[0].answer'"
 )]
 pub struct ExplainArgs {
-    /// Result of `simulate`, `plan`, `sweep` or `eval` in JSON.
+    /// Result of `simulate`, `plan`, `plan --find`, `sweep` or `eval` in JSON.
     #[arg(value_name = "RESULT")]
     result: PathBuf,
     /// Dotted key of a figure, or of a group to see what it holds.

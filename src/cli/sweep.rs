@@ -148,14 +148,18 @@ impl SweepArgs {
     /// Joins shards.
     fn merged(&self, files: &[PathBuf], out: &mut Out) -> Result<Answer> {
         if let Some(given) = self.deployment.anything() {
-            return Err(Error::usage(format!("--merge and {given}: the shards hold their question"))
-                .help("name the results of the shards alone, and -o or --format for the answer"));
+            return Err(Error::usage(format!(
+                "--merge and {given}: the shards hold their question"
+            ))
+            .help("name the results of the shards alone, and -o or --format for the answer"));
         }
         if let Some(path) = &self.result.out {
             if TraceRef::Paths(files.to_vec()).holds(path) {
                 let shown = path.display();
-                return Err(Error::usage(format!("{shown}: the answer would replace a shard"))
-                    .help("name another file with -o"));
+                return Err(
+                    Error::usage(format!("{shown}: the answer would replace a shard"))
+                        .help("name another file with -o"),
+                );
             }
         }
         let read = |path: &PathBuf| part(path).map(|p| (path.display().to_string(), p));

@@ -13,6 +13,7 @@ mod changes;
 pub mod curve;
 mod errors;
 pub mod figures;
+mod longer;
 mod outcome;
 mod placed;
 mod quick;
@@ -23,6 +24,7 @@ mod served;
 pub mod solve;
 mod verdict;
 mod ways;
+mod weights;
 
 use rayon::prelude::*;
 
@@ -31,6 +33,7 @@ pub use recordings::{Placement, Recordings};
 pub use run::{Measure, decisions, measure, placement, simulate, simulate_on, simulate_watched};
 
 use crate::error::Result;
+use crate::journal::marks;
 use crate::scenario::{Card, Question};
 use answer::{PLAN_SCHEMA, Row, Setting};
 
@@ -58,6 +61,7 @@ pub fn plan(question: &Question) -> Result<Plan> {
                 from: a.from.clone(),
             })
             .collect(),
+        inputs: marks(question.base.named.clone())?,
         verdict: verdict::overall(&rows),
         notes: notes(&rows),
         rows,

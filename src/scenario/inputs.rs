@@ -1,15 +1,9 @@
-//! The files that settings name, with what they were: a result says which files it was made from.
+//! The files that settings name: a result says which files it was made from, and what they were.
 //!
-//! Names of the catalog and of traces in the binary are no files and have no mark; patterns of traces stand for the files
+//! Names of the catalog and of traces in the binary are no files; patterns of traces stand for the files
 //! that they match. Ignored: the scenario file, since every setting is in the result. Two files of one mark are taken to be
 //! one ([`crate::journal::Mark`]: length and checksum of both ends).
 
-use std::collections::BTreeMap;
-
-use crate::error::Result;
-use crate::journal::{Mark, marks};
-
-use super::settings::Given;
 use super::{Settings, world};
 
 /// Settings that may name a file.
@@ -37,13 +31,10 @@ pub fn files(name: &str, texts: &[String]) -> Vec<String> {
     shown.collect()
 }
 
-/// The marks of all files that settings name.
-///
-/// # Errors
-/// Usage: a file cannot be read.
-pub fn of(settings: &Settings) -> Result<BTreeMap<String, Mark>> {
-    let named = settings
-        .iter()
-        .flat_map(|(key, given): (_, &Given)| files(key.name, &given.texts));
-    marks(named.collect::<Vec<_>>())
+/// All files that settings name.
+pub fn named(settings: &Settings) -> Vec<String> {
+    let each = settings.iter();
+    each.flat_map(|(key, given)| files(key.name, &given.texts))
+        .filter(|name| std::path::Path::new(name).is_file())
+        .collect()
 }

@@ -10,6 +10,7 @@ use crate::model::layer::Matrix;
 use crate::model::{Attention, KvFormat, Layer};
 
 mod mixed;
+mod weights;
 
 use super::linear::Routing;
 use super::{attention, collective, cpu, linear, prefill, transfer};
@@ -37,6 +38,8 @@ pub struct Class {
     pub lse_bytes: f64,
     /// HBM bytes that a token costs besides, where the policy looks at the weights of attention; else 0.
     pub score_token: f64,
+    /// Bytes of one layer's weights that cross the link in every step, one GPU.
+    pub host_weights: f64,
     /// Share of a token's KV that a pass over K alone reads.
     key_share: f64,
     /// Query heads on one GPU.
@@ -129,7 +132,7 @@ impl Prepared {
             classes[at].count += 1;
             order.push(u8::try_from(at).unwrap_or(u8::MAX));
         }
-        Self {
+        let mut prepared = Self {
             classes,
             runs: runs(&order),
             order,
@@ -143,7 +146,9 @@ impl Prepared {
             kernels: deployment.runtime.kernel_share.get(),
             calls: 1.0,
             deployment: deployment.clone(),
-        }
+        };
+        prepared.place_weights();
+        prepared
     }
 
     /// The same for a policy that looks at the weights of every step, at the deployment's score cost (see
@@ -225,7 +230,10 @@ impl Prepared {
         let linear: Vec<f64> = self
             .classes
             .iter()
-            .map(|c| self.linear(&c.layer.matrices(d.model.hidden), rows) + self.exchange(c, rows))
+            .map(|c| {
+                let products = self.linear(&c.layer.matrices(d.model.hidden), rows);
+                products + self.exchange(c, rows) + self.weight_write(c)
+            })
             .collect();
         let (other, collective) = (d.runtime.layer_other.get(), 2.0 * reduce);
         let layers = self.order.len() as f64;
@@ -352,7 +360,8 @@ impl Prepared {
         let mut seconds = 0.0;
         for class in &self.classes {
             let matrices = class.layer.matrices(d.model.hidden);
-            let products = chunks * self.linear(&matrices, tokens / chunks);
+            let products =
+                chunks * (self.linear(&matrices, tokens / chunks) + self.weight_write(class));
             let attention = self.prompt_attention(class, parts, tokens);
             seconds += f64::from(class.count)
                 * (products + attention + chunks * d.runtime.layer_other.get());
@@ -363,11 +372,10 @@ impl Prepared {
             f64::from(d.model.hidden) * 2.0 * tokens / chunks,
         );
         let layers = self.order.len() as f64;
-        seconds
-            + chunks
-                * (2.0 * layers * reduce
-                    + self.head(parts.len() as f64)
-                    + cpu::step_gap(&d.runtime, parts.len() as f64))
+        let each = 2.0 * layers * reduce
+            + self.head(parts.len() as f64)
+            + cpu::step_gap(&d.runtime, parts.len() as f64);
+        self.beside_weights(chunks, seconds + chunks * each)
     }
 }
 
@@ -427,6 +435,7 @@ fn class(layer: &Layer, deployment: &Deployment) -> Class {
         output_bytes: 4.0 * (width + sent),
         lse_bytes: 4.0 * sent,
         score_token: 0.0,
+        host_weights: 0.0,
         key_share,
         heads: sent,
         kv_heads,

@@ -15,7 +15,9 @@ use crate::scenario::inputs;
 use crate::scenario::settings::Origin;
 
 use super::answer::{Aim, EqualBy, Range};
+use super::axis::Axis;
 use super::equal::By;
+use super::grid::Grid;
 use super::shard::Shard;
 use super::{Sweep, ranges};
 
@@ -48,10 +50,6 @@ impl Head {
         let varied = |name: &str| grid.axes.iter().any(|a| a.key() == name);
         let shared = || grid.base.iter().filter(|(key, _)| !varied(key.name));
         let asked = shared().filter(|(_, given)| given.origin != Origin::Default);
-        let mut files = inputs::of(&grid.base)?;
-        for axis in &grid.axes {
-            files.extend(marks(inputs::files(&axis.key(), &axis.values))?);
-        }
         Ok(Self {
             kvplan_version: env!("CARGO_PKG_VERSION").into(),
             settings: shared()
@@ -61,7 +59,7 @@ impl Head {
             audit: grid.base.audit,
             vary: ranges(grid),
             equal: sweep.equal.map(|e| e.describe()),
-            files,
+            files: files(grid)?,
         })
     }
 
@@ -98,9 +96,7 @@ impl Head {
             }
         }
         self.vary.iter().for_each(|a| flag("vary", &axis(a)));
-        self.equal
-            .iter()
-            .for_each(|e| flag("equal", &equality(e)));
+        self.equal.iter().for_each(|e| flag("equal", &equality(e)));
         flag("shard", &shard.to_string());
         flag("out", &format!("shard-{}.json", shard.number));
         if self.audit {
@@ -112,6 +108,16 @@ impl Head {
         }
         words.join(" ")
     }
+}
+
+/// The marks of all files that a grid names.
+///
+/// # Errors
+/// Usage: a file cannot be read.
+pub(super) fn files(grid: &Grid) -> Result<BTreeMap<String, Mark>> {
+    let varied = |a: &Axis| inputs::files(&a.key(), &a.values);
+    let shared = inputs::named(&grid.base);
+    marks(shared.into_iter().chain(grid.axes.iter().flat_map(varied)))
 }
 
 /// `KEY=VALUE,VALUE` as `--vary` takes it.

@@ -35,6 +35,7 @@ pub fn merge(mut parts: Vec<(String, Part)>) -> Result<Answer> {
     });
     let frame = Frame {
         question: first.question.clone(),
+        inputs: first.sweep.files.clone(),
         vary: first.sweep.vary.clone(),
         equal: first.sweep.equal.clone(),
         pareto: keys.map(|keys| pareto::parse(&keys)).transpose()?,
@@ -115,8 +116,6 @@ fn complete(parts: &[(String, Part)]) -> Result<()> {
     let names = names.join(", ");
     let (pareto, shard) = (first.pareto.as_deref(), Shard { number, of });
     let command = first.sweep.command(pareto, shard);
-    Err(
-        Error::usage(format!("{noun} {names}{more} {verb} missing"))
-            .help(format!("make it with: {command}{others}")),
-    )
+    Err(Error::usage(format!("{noun} {names}{more} {verb} missing"))
+        .help(format!("make it with: {command}{others}")))
 }

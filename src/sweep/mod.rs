@@ -27,7 +27,10 @@ mod work;
 
 pub use work::{run, run_shard};
 
+use std::collections::BTreeMap;
+
 use crate::error::{Error, Result};
+use crate::journal::Mark;
 use crate::plan::answer::Setting;
 use crate::scenario::settings::Origin;
 use crate::scenario::{Settings, Verb, keys, resolve};
@@ -101,10 +104,11 @@ impl Sweep {
     /// The answer, from all its cells.
     ///
     /// # Errors
-    /// Internal: a cell is missing.
+    /// Internal: a cell is missing. Usage: a file that it reads is gone.
     pub fn answer(&self, cells: Vec<Cell>) -> Result<Answer> {
         let frame = Frame {
             question: question(&self.grid),
+            inputs: head::files(&self.grid)?,
             vary: ranges(&self.grid),
             equal: self.equal.map(|e| e.describe()),
             pareto: self.pareto.clone(),
@@ -122,6 +126,7 @@ impl Sweep {
 /// An answer before its cells.
 struct Frame {
     question: Vec<Setting>,
+    inputs: BTreeMap<String, Mark>,
     vary: Vec<Range>,
     equal: Option<EqualBy>,
     pareto: Option<Vec<Objective>>,
@@ -145,6 +150,7 @@ impl Frame {
             schema: SWEEP_SCHEMA.into(),
             kvplan_version: env!("CARGO_PKG_VERSION").into(),
             question: self.question,
+            inputs: self.inputs,
             vary: self.vary,
             equal: self.equal,
             pareto: self

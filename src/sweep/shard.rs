@@ -44,8 +44,9 @@ impl Shard {
     /// Usage: no two numbers, a number that is not from 1 to n, more shards than a sweep has cells at most.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |why: String| {
-            Error::usage(format!("--shard `{text}`: {why}"))
-                .help("write i/n with i from 1 to n: the shards of a sweep in three are 1/3, 2/3 and 3/3")
+            Error::usage(format!("--shard `{text}`: {why}")).help(
+                "write i/n with i from 1 to n: the shards of a sweep in three are 1/3, 2/3 and 3/3",
+            )
         };
         let number = |t: &str| {
             let digits = !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
@@ -55,7 +56,9 @@ impl Shard {
         let pair = pair.and_then(|(i, n)| Some((number(i)?, number(n)?)));
         let (number, of) = pair.ok_or_else(|| wrong("is not two numbers, i/n".into()))?;
         if of == 0 || of > MOST_CELLS {
-            return Err(wrong(format!("a sweep is cut into 1 to {MOST_CELLS} shards")));
+            return Err(wrong(format!(
+                "a sweep is cut into 1 to {MOST_CELLS} shards"
+            )));
         }
         if number == 0 || number > of {
             return Err(wrong(format!("there is no shard {number} of {of}")));
@@ -170,7 +173,10 @@ mod tests {
     fn stretches_follow_each_other_and_differ_by_one_cell() {
         // 10 cells in 4: ends at 2.5, 5, 7.5 and 10, rounded down.
         let turns = |n| Shard { number: n, of: 4 }.turns(10);
-        assert_eq!([turns(1), turns(2), turns(3), turns(4)], [0..2, 2..5, 5..7, 7..10]);
+        assert_eq!(
+            [turns(1), turns(2), turns(3), turns(4)],
+            [0..2, 2..5, 5..7, 7..10]
+        );
         assert_eq!(Shard { number: 1, of: 3 }.turns(1), 0..0);
         assert_eq!(Shard { number: 3, of: 3 }.turns(1), 0..1);
     }
@@ -179,7 +185,17 @@ mod tests {
     fn what_is_no_shard_is_refused() {
         assert_eq!(Shard::parse(" 2/3 ").unwrap(), Shard { number: 2, of: 3 });
         for text in [
-            "", "/", "2", "0/3", "4/3", "1/0", "-1/3", "+1/3", "1/3/3", "a/b", "1/100001",
+            "",
+            "/",
+            "2",
+            "0/3",
+            "4/3",
+            "1/0",
+            "-1/3",
+            "+1/3",
+            "1/3/3",
+            "a/b",
+            "1/100001",
             "99999999999999999999999/3",
         ] {
             let error = Shard::parse(text).unwrap_err();

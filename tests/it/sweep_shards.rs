@@ -74,7 +74,10 @@ proptest! {
 
 #[test]
 fn policies_made_equal_in_shards_are_those_of_one_run() {
-    let axes = ["policy=four-tier:hbm=0.4,stream-evict,h2o-mean", "output=1500,3000"];
+    let axes = [
+        "policy=four-tier:hbm=0.4,stream-evict,h2o-mean",
+        "output=1500,3000",
+    ];
     let sweep = sweep(&axes, Some("hbm-peak"), true);
     let parts = (1..=4).map(|n| named(through_a_file(&part(&sweep, n, 4))));
     let merged = merge(parts.collect()).unwrap();
@@ -107,14 +110,25 @@ fn what_does_not_belong_together_is_refused() {
     assert_eq!(message, "shard-2.json and copy.json are both shard 2/3");
 
     let (message, _) = refused(vec![one.clone(), named(part(&sweep, 2, 2))]);
-    assert!(message.contains("it is shard 2/2, the other 1/3"), "{message}");
+    assert!(
+        message.contains("it is shard 2/2, the other 1/3"),
+        "{message}"
+    );
 
-    let fewer = self::sweep(&["gpus=1,2", "policy.hbm=0.3,0.6", "batch=2,64"], None, false);
+    let fewer = self::sweep(
+        &["gpus=1,2", "policy.hbm=0.3,0.6", "batch=2,64"],
+        None,
+        false,
+    );
     let (message, _) = refused(vec![one.clone(), named(part(&fewer, 2, 3)), three.clone()]);
     let what = "shard-2.json is of another sweep than shard-1.json: the grid was gpus=1,2,3 ";
     assert!(message.starts_with(what), "{message}");
 
-    let (message, _) = refused(vec![one.clone(), named(part(&small(true), 2, 3)), three.clone()]);
+    let (message, _) = refused(vec![
+        one.clone(),
+        named(part(&small(true), 2, 3)),
+        three.clone(),
+    ]);
     assert!(message.contains("--pareto differs"), "{message}");
 
     let mut old = [one, two, three];
@@ -122,10 +136,16 @@ fn what_does_not_belong_together_is_refused() {
         part.sweep.kvplan_version = "0.0.9".into();
     }
     let (message, help) = refused(old.to_vec());
-    assert!(message.starts_with("shard-1.json is of kvplan 0.0.9, this is"), "{message}");
+    assert!(
+        message.starts_with("shard-1.json is of kvplan 0.0.9, this is"),
+        "{message}"
+    );
     assert!(help.contains("make all of them again"), "{help}");
     old[0].1.sweep.kvplan_version = env!("CARGO_PKG_VERSION").into();
-    assert!(refused(old.to_vec()).0.contains("kvplan was"), "one of another version");
+    assert!(
+        refused(old.to_vec()).0.contains("kvplan was"),
+        "one of another version"
+    );
     assert_eq!(merge(Vec::new()).unwrap_err().cause, Cause::Usage);
 }
 
@@ -160,7 +180,11 @@ fn command(args: &[&str]) -> Command {
 fn kvplan(args: &[&str]) -> (i32, String, String) {
     let out = command(args).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (out.status.code().unwrap(), text(out.stdout), text(out.stderr))
+    (
+        out.status.code().unwrap(),
+        text(out.stdout),
+        text(out.stderr),
+    )
 }
 
 /// Runs a line of a shell in a folder, `kvplan` being the binary under test.
@@ -213,17 +237,33 @@ fn a_missing_shard_is_made_by_the_command_of_the_message() {
     assert!(bytes("merged.csv") == bytes("whole.csv") && bytes("merged.txt") == bytes("whole.txt"));
 
     // A recording that changed since is another sweep.
-    fs::copy("traces/smol_2_t9_s5.kvt", folder.path().join("it's one.kvt")).unwrap();
+    fs::copy(
+        "traces/smol_2_t9_s5.kvt",
+        folder.path().join("it's one.kvt"),
+    )
+    .unwrap();
     let (worked, err) = run(made.trim());
     assert!(worked, "{err}");
     let (worked, err) = run(merge);
-    assert!(!worked && err.contains("a file it reads has changed"), "{err}");
+    assert!(
+        !worked && err.contains("a file it reads has changed"),
+        "{err}"
+    );
 }
 
 /// What a sweep of some seconds is asked with.
 const LONG: &[&str] = &[
-    "--occupancy", "staggered", "--batch", "48", "--output", "8000", "--vary", "seed=1..24+1", "--vary",
-    "t1=stream,host-attention", "--quiet",
+    "--occupancy",
+    "staggered",
+    "--batch",
+    "48",
+    "--output",
+    "8000",
+    "--vary",
+    "seed=1..24+1",
+    "--vary",
+    "t1=stream,host-attention",
+    "--quiet",
 ];
 
 #[test]
@@ -231,16 +271,18 @@ fn a_killed_shard_goes_on_and_a_finished_one_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
     let (first, second) = (path("1.json"), path("2.json"));
-    let ask = |file: &str, more: &[&str]| {
-        kvplan(&[&["sweep", "-o", file], LONG, more].concat())
-    };
+    let ask = |file: &str, more: &[&str]| kvplan(&[&["sweep", "-o", file], LONG, more].concat());
     let whole = path("whole.json");
     assert_eq!(ask(&whole, &[]).0, 0);
     assert_eq!(ask(&first, &["--shard", "1/2"]).0, 0);
 
     let journal = folder.path().join("2.json.part");
     let lines = || fs::read_to_string(&journal).map_or(0, |t| t.matches('\n').count());
-    let args = [&["sweep", "-o", &second, "--shard", "2/2", "--resume"], LONG].concat();
+    let args = [
+        &["sweep", "-o", &second, "--shard", "2/2", "--resume"],
+        LONG,
+    ]
+    .concat();
     let mut child = command(&args).stderr(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
     while lines() < 4 && begun.elapsed() < Duration::from_secs(60) {
@@ -260,21 +302,40 @@ fn a_killed_shard_goes_on_and_a_finished_one_is_left_alone() {
     assert_eq!(ask(&second, &["--shard", "2/2", "--resume"]).0, 0);
     assert!(!journal.exists());
     let merged = path("merged.json");
-    assert_eq!(kvplan(&["sweep", "--merge", &second, &first, "-o", &merged]).0, 0);
-    assert!(fs::read(&merged).unwrap() == fs::read(&whole).unwrap(), "other bytes");
+    assert_eq!(
+        kvplan(&["sweep", "--merge", &second, &first, "-o", &merged]).0,
+        0
+    );
+    assert!(
+        fs::read(&merged).unwrap() == fs::read(&whole).unwrap(),
+        "other bytes"
+    );
 
     // A finished shard is not run again, as a scheduler would that lost its word; one of another question is.
     let made = || fs::metadata(&second).unwrap().modified().unwrap();
     let before = made();
     let (code, out, err) = kvplan(
-        &[&["sweep", "-o", &second, "--shard", "2/2", "--resume"], &LONG[..LONG.len() - 1]].concat(),
+        &[
+            &["sweep", "-o", &second, "--shard", "2/2", "--resume"],
+            &LONG[..LONG.len() - 1],
+        ]
+        .concat(),
     );
     assert_eq!((code, out.as_str()), (0, ""), "{err}");
-    assert!(err.contains("shard 2/2 was finished before") && made() == before, "{err}");
-    assert_eq!(ask(&second, &["--shard", "2/2", "--resume", "--prompt", "900"]).0, 0);
+    assert!(
+        err.contains("shard 2/2 was finished before") && made() == before,
+        "{err}"
+    );
+    assert_eq!(
+        ask(&second, &["--shard", "2/2", "--resume", "--prompt", "900"]).0,
+        0
+    );
     let (code, _, err) = kvplan(&["sweep", "--merge", &first, &second]);
     assert_eq!(code, 2);
-    assert!(err.contains("prompt was 1024, is 900") || err.contains("prompt was 900, is 1024"), "{err}");
+    assert!(
+        err.contains("prompt was 1024, is 900") || err.contains("prompt was 900, is 1024"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -283,20 +344,50 @@ fn bad_shards_are_refused_with_the_way_out() {
     let file = folder.path().join("s.json");
     let path = file.to_str().unwrap();
     let vary = &["sweep", "--vary", "batch=1,2"];
-    assert_eq!(kvplan(&[&vary[..], &["--shard", "1/2", "-o", path]].concat()).0, 0);
+    assert_eq!(
+        kvplan(&[&vary[..], &["--shard", "1/2", "-o", path]].concat()).0,
+        0
+    );
     for (args, text) in [
-        (&[&vary[..], &["--shard", "0/3"]].concat()[..], "there is no shard 0 of 3"),
-        (&[&vary[..], &["--shard", "4/3"]].concat(), "there is no shard 4 of 3"),
+        (
+            &[&vary[..], &["--shard", "0/3"]].concat()[..],
+            "there is no shard 0 of 3",
+        ),
+        (
+            &[&vary[..], &["--shard", "4/3"]].concat(),
+            "there is no shard 4 of 3",
+        ),
         (&[&vary[..], &["--shard", "2"]].concat(), "i/n"),
-        (&[&vary[..], &["--shard", "1/2", "--format", "csv"]].concat(), "is JSON"),
-        (&[&vary[..], &["--shard", "1/2", "--format", "table"]].concat(), "is JSON"),
-        (&[&vary[..], &["--shard", "1/2", "-o", "/nowhere/s.json"]].concat(), "/nowhere/s.json"),
-        (&[&vary[..], &["--merge", path]].concat(), "cannot be used with"),
-        (&["sweep", "--merge", path, "--batch", "3"], "--merge and --batch"),
-        (&["sweep", "desktop", "--merge", path], "--merge and desktop"),
+        (
+            &[&vary[..], &["--shard", "1/2", "--format", "csv"]].concat(),
+            "is JSON",
+        ),
+        (
+            &[&vary[..], &["--shard", "1/2", "--format", "table"]].concat(),
+            "is JSON",
+        ),
+        (
+            &[&vary[..], &["--shard", "1/2", "-o", "/nowhere/s.json"]].concat(),
+            "/nowhere/s.json",
+        ),
+        (
+            &[&vary[..], &["--merge", path]].concat(),
+            "cannot be used with",
+        ),
+        (
+            &["sweep", "--merge", path, "--batch", "3"],
+            "--merge and --batch",
+        ),
+        (
+            &["sweep", "desktop", "--merge", path],
+            "--merge and desktop",
+        ),
         (&["sweep", "--merge", path], "shard 2/2 is missing"),
         (&["sweep", "--merge", path, path], "both shard 1/2"),
-        (&["sweep", "--merge", path, "-o", path], "would replace a shard"),
+        (
+            &["sweep", "--merge", path, "-o", path],
+            "would replace a shard",
+        ),
         (&["sweep", "--merge", "nowhere.json"], "nowhere.json"),
         (&["sweep", "--merge"], "--merge"),
         (&["explain", path, "cells"], "--merge"),
@@ -316,7 +407,11 @@ fn bad_shards_are_refused_with_the_way_out() {
 
 /// The lines under `key: |` of a YAML text, without their margin.
 fn block(yaml: &str) -> String {
-    let mut lines = yaml.lines().skip_while(|l| l.trim() != "- |").skip(1).peekable();
+    let mut lines = yaml
+        .lines()
+        .skip_while(|l| l.trim() != "- |")
+        .skip(1)
+        .peekable();
     let margin = lines.peek().map_or(0, |l| l.len() - l.trim_start().len());
     let own = lines.take_while(|l| l.len() - l.trim_start().len() >= margin);
     own.map(|l| format!("{}\n", &l[margin..])).collect()
@@ -331,13 +426,25 @@ fn the_kubernetes_job_makes_all_shards() {
     let yaml = cluster("kubernetes.yaml");
     let value = |key: &str| {
         let line = yaml.lines().find(|l| l.trim().starts_with(key)).unwrap();
-        line.split_once(':').unwrap().1.trim().trim_matches('"').to_string()
+        line.split_once(':')
+            .unwrap()
+            .1
+            .trim()
+            .trim_matches('"')
+            .to_string()
     };
     let shards = yaml.split_once("name: KVPLAN_SHARDS").unwrap().1;
-    assert!(shards.trim_start().starts_with(&format!("value: \"{}\"", value("completions:"))));
+    assert!(
+        shards
+            .trim_start()
+            .starts_with(&format!("value: \"{}\"", value("completions:")))
+    );
     assert_eq!(value("completionMode:"), "Indexed");
     let line = block(&yaml);
-    assert!(line.contains("--shard") && line.lines().count() == 4, "{line}");
+    assert!(
+        line.contains("--shard") && line.lines().count() == 4,
+        "{line}"
+    );
     let folder = tempfile::tempdir().unwrap();
     let n: usize = value("completions:").parse().unwrap();
     for index in 0..n {
@@ -366,10 +473,16 @@ fn the_slurm_array_makes_all_shards() {
     let question = "--hardware gh200 --vary batch=1,2,3 --vary policy.hbm=0.2,0.5";
     let line = format!("bash slurm.sh {question}");
     let (worked, err) = shell(&line, folder.path(), &[]);
-    assert!(!worked && err.contains("submit this script with sbatch"), "{err}");
+    assert!(
+        !worked && err.contains("submit this script with sbatch"),
+        "{err}"
+    );
     for task in 1..=8 {
         let task = task.to_string();
-        let set = [("SLURM_ARRAY_TASK_ID", task.as_str()), ("SLURM_CPUS_PER_TASK", "2")];
+        let set = [
+            ("SLURM_ARRAY_TASK_ID", task.as_str()),
+            ("SLURM_CPUS_PER_TASK", "2"),
+        ];
         let (worked, err) = shell(&line, folder.path(), &set);
         assert!(worked, "task {task}: {err}");
     }

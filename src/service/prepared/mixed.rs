@@ -39,7 +39,8 @@ impl Prepared {
         for class in &self.classes {
             let count = f64::from(class.count);
             let linear = self.linear(&class.layer.matrices(d.model.hidden), rows)
-                + self.exchange(class, rows);
+                + self.exchange(class, rows)
+                + self.weight_write(class);
             let other = self.between(class, rows);
             let attention = self.prompt_attention(class, chunks, new);
             cost.linear.push(linear);
