@@ -102,7 +102,7 @@ fn outcome(saved: &Value, to: Option<&Path>, out: &mut Out) -> Result<Answer> {
         let gives_way = GIVES_WAY.contains(&name.as_str());
         (name, (value, gives_way))
     });
-    let settings = settings(given.collect(), Verb::Simulate).map_err(of_version)?;
+    let settings = settings(&given.collect(), Verb::Simulate).map_err(of_version)?;
     let scenario = resolve::scenario(&settings).map_err(of_version)?;
     if let Some(path) = to {
         out.to_file(path)?;
@@ -125,7 +125,7 @@ fn outcome(saved: &Value, to: Option<&Path>, out: &mut Out) -> Result<Answer> {
 
 fn plan(saved: &Value, to: Option<&Path>, out: &mut Out) -> Result<Answer> {
     let question = question(saved);
-    let settings = settings(by_name(&question), Verb::Plan).map_err(of_version)?;
+    let settings = settings(&by_name(&question), Verb::Plan).map_err(of_version)?;
     let asked = resolve::question(&settings).map_err(of_version)?;
     if let Some(path) = to {
         out.to_file(path)?;
@@ -144,7 +144,7 @@ fn solution(saved: Value, to: Option<&Path>, out: &mut Out) -> Result<Answer> {
     let known = Find::WORDS.iter().find(|(word, _)| *word == saved.find);
     let (_, find) = known
         .ok_or_else(|| of_version(Error::usage(format!("`{}` is nothing to find", saved.find))))?;
-    let settings = settings(by_name(&saved.question), Verb::Plan).map_err(of_version)?;
+    let settings = settings(&by_name(&saved.question), Verb::Plan).map_err(of_version)?;
     let asked = resolve::question(&settings).map_err(of_version)?;
     if let Some(path) = to {
         out.to_file(path)?;
@@ -181,7 +181,7 @@ const GIVES_WAY: &[&str] = &["t1", "overlap", "write-back", "compact", "layout",
 type Held = BTreeMap<String, (String, bool)>;
 
 /// The settings that a result holds.
-fn settings(held: Held, verb: Verb) -> Result<Settings> {
+fn settings(held: &Held, verb: Verb) -> Result<Settings> {
     if held.is_empty() {
         return Err(Error::data("the result does not hold its question"));
     }

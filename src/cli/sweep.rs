@@ -153,14 +153,13 @@ impl SweepArgs {
             ))
             .help("name the results of the shards alone, and -o or --format for the answer"));
         }
-        if let Some(path) = &self.result.out {
-            if TraceRef::Paths(files.to_vec()).holds(path) {
-                let shown = path.display();
-                return Err(
-                    Error::usage(format!("{shown}: the answer would replace a shard"))
-                        .help("name another file with -o"),
-                );
-            }
+        let over = self.result.out.as_ref();
+        if let Some(path) = over.filter(|p| TraceRef::Paths(files.to_vec()).holds(p)) {
+            let shown = path.display();
+            return Err(
+                Error::usage(format!("{shown}: the answer would replace a shard"))
+                    .help("name another file with -o"),
+            );
         }
         let read = |path: &PathBuf| part(path).map(|p| (path.display().to_string(), p));
         let parts = files.iter().map(read).collect::<Result<Vec<_>>>()?;

@@ -222,6 +222,11 @@ impl Prepared {
 
     /// Costs of a step of `m` sequences.
     pub fn batch(&self, m: u32) -> BatchCost {
+        self.batch_of(m, None)
+    }
+
+    /// The same where replicas that share experts have `all` tokens together; none: each as many as this one.
+    pub fn batch_of(&self, m: u32, all: Option<f64>) -> BatchCost {
         let rows = f64::from(m);
         let d = &self.deployment;
         let wide = f64::from(d.model.hidden) * 2.0 * rows;
@@ -231,8 +236,9 @@ impl Prepared {
             .classes
             .iter()
             .map(|c| {
-                let products = self.linear(&c.layer.matrices(d.model.hidden), rows);
-                products + self.exchange(c, rows) + self.weight_write(c)
+                let matrices = c.layer.matrices(d.model.hidden);
+                let products = self.linear_of(&matrices, rows, all);
+                products + self.exchange(c, rows, all) + self.weight_write(c)
             })
             .collect();
         let (other, collective) = (d.runtime.layer_other.get(), 2.0 * reduce);
@@ -255,17 +261,26 @@ impl Prepared {
 
     /// Seconds of these matrices for `rows` tokens on one GPU.
     pub fn linear(&self, matrices: &[Matrix], rows: f64) -> f64 {
-        matrices.iter().map(|m| self.matrix(m, rows)).sum()
+        self.linear_of(matrices, rows, None)
     }
 
-    fn matrix(&self, m: &Matrix, rows: f64) -> f64 {
+    /// The same where replicas that share experts have `all` tokens together.
+    fn linear_of(&self, matrices: &[Matrix], rows: f64, all: Option<f64>) -> f64 {
+        matrices.iter().map(|m| self.matrix(m, rows, all)).sum()
+    }
+
+    fn matrix(&self, m: &Matrix, rows: f64, all: Option<f64>) -> f64 {
+        let gpus = f64::from(self.deployment.gpus);
+        if m.copies <= 1 || self.expert_ranks <= 1.0 {
+            return self.matrix_over(m, gpus, rows);
+        }
         // A share of the experts for the tokens of all who share them.
-        let ranks = if m.copies > 1 { self.expert_ranks } else { 1.0 };
-        self.matrix_over(m, ranks * f64::from(self.deployment.gpus), ranks * rows)
+        let ranks = self.expert_ranks;
+        self.matrix_over(m, ranks * gpus, all.unwrap_or(ranks * rows))
     }
 
     /// Seconds in which the tokens of a layer with shared experts reach them and come back.
-    fn exchange(&self, class: &Class, rows: f64) -> f64 {
+    fn exchange(&self, class: &Class, rows: f64, all: Option<f64>) -> f64 {
         let shared = class
             .layer
             .matrices(self.deployment.model.hidden)
@@ -274,7 +289,8 @@ impl Prepared {
         if self.expert_ranks <= 1.0 || !shared {
             return 0.0;
         }
-        let bytes = f64::from(self.deployment.model.hidden) * 2.0 * rows;
+        let each = all.map_or(rows, |all| all / self.expert_ranks);
+        let bytes = f64::from(self.deployment.model.hidden) * 2.0 * each;
         let interconnect = self.deployment.hardware.interconnect.as_ref();
         2.0 * collective::all_reduce(interconnect, self.expert_ranks, bytes)
     }
@@ -292,7 +308,7 @@ impl Prepared {
 
     /// The output head: one kernel over the vocabulary.
     fn head(&self, rows: f64) -> f64 {
-        self.matrix(&self.deployment.model.head_matrix(), rows)
+        self.matrix(&self.deployment.model.head_matrix(), rows, None)
     }
 
     /// The same with the whole vocabulary on every GPU, as some tables sum it.

@@ -414,7 +414,8 @@ fn block(yaml: &str) -> String {
         .peekable();
     let margin = lines.peek().map_or(0, |l| l.len() - l.trim_start().len());
     let own = lines.take_while(|l| l.len() - l.trim_start().len() >= margin);
-    own.map(|l| format!("{}\n", &l[margin..])).collect()
+    let bare: Vec<&str> = own.map(|l| &l[margin..]).collect();
+    bare.join("\n")
 }
 
 fn cluster(name: &str) -> String {
