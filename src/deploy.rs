@@ -131,6 +131,17 @@ pub enum Layout {
     Token,
 }
 
+/// How much of the layers' weights lies in host memory and crosses the link in every step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum HostWeights {
+    /// This share of each layer [0..=1].
+    Share(f64),
+    /// So much over all layers and GPUs, the same share of each layer.
+    Size(Bytes),
+    /// As little as lets everything else fit; none until that is known.
+    Fit,
+}
+
 /// A model on a machine.
 #[derive(Clone, Debug)]
 pub struct Deployment {
@@ -166,6 +177,8 @@ pub struct Deployment {
     pub score_cost: ScoreCost,
     /// Where T1 lives; `hardware` is the machine with T1 there (see `Hardware::at_home`).
     pub home: String,
+    /// Weights that lie in host memory; none is the usual case.
+    pub host_weights: Option<HostWeights>,
     /// Share of GPU memory that the engine may take.
     pub memory_fraction: f64,
     /// GPU memory kept for others (a desktop), taken off before the fraction.

@@ -6,13 +6,14 @@
 //! runs again. An entry's line ends in its checksum; any other line that fails it, or is no entry, is damage. The lock
 //! keeps two runs from writing one journal; it goes with the process. Rival: one file an entry, which litters a folder.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
@@ -249,4 +250,32 @@ pub fn checksum(path: &Path) -> std::io::Result<(u64, u32)> {
         add(&mut file)?;
     }
     Ok((length, crc.finalize()))
+}
+
+/// What a file was when it was read: enough to see that it is another one now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Mark {
+    /// Its length.
+    pub bytes: u64,
+    /// CRC-32 of it, or of its first and last 32 MiB where it is longer; eight hexadecimal digits.
+    pub crc32: String,
+}
+
+/// The marks of those of `names` that are files, by name.
+///
+/// # Errors
+/// Usage: a file cannot be read.
+pub fn marks(names: impl IntoIterator<Item = String>) -> Result<BTreeMap<String, Mark>> {
+    let mut found = BTreeMap::new();
+    for name in names {
+        let path = Path::new(&name);
+        if !path.is_file() || found.contains_key(&name) {
+            continue;
+        }
+        let (bytes, crc) =
+            checksum(path).map_err(|e| Error::usage(format!("cannot read {name}: {e}")))?;
+        let crc32 = format!("{crc:08x}");
+        found.insert(name, Mark { bytes, crc32 });
+    }
+    Ok(found)
 }

@@ -1,6 +1,6 @@
 //! The ledger of a deployment: what lies in HBM and in host memory, part by part, and how many tokens fit.
 //!
-//! What is modelled: weights in their format, KV by tier and layer rule, staging of T1, activations, the runtime's
+//! What is modelled: weights in their format, less what lies in host memory or on other replicas, KV by tier and layer rule, staging of T1, activations, the runtime's
 //! reserve, the desktop's reserve, pages. Activations are the larger of a prefill chunk's rows and of the sampler's logits
 //! in the engine's warm-up: on an H100 vLLM leaves 0.35 GiB less for KV under Qwen2.5-7B than under Llama-3.1-8B, in the
 //! ratio of their vocabularies. What the memory fraction is a share of differs by engine ([`Pool`]); `capacity` is what may
@@ -51,8 +51,10 @@ pub struct Held {
 /// The fixed parts and the per-token prices of a deployment.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// Weights in HBM.
+    /// Weights in HBM, with the buffers that those in host memory pass through.
     pub weights: Bytes,
+    /// Weights in host memory.
+    pub host_weights: Bytes,
     /// Activations of a prefill chunk.
     pub activation: Bytes,
     /// Context, libraries, graphs.
@@ -90,10 +92,12 @@ impl Ledger {
                 .map(|c| f(c) * f64::from(c.count) * gpus)
                 .sum()
         };
-        let weights = Bytes(d.model.weights_bytes(&d.weights).total());
+        let host_weights = Bytes::ceil(prepared.host_weights());
+        let weights = weights(prepared, host_weights);
         let (activation, reserve) = (activation(d), reserve(d));
         Self {
             weights,
+            host_weights,
             activation,
             reserve,
             capacity: capacity(d, weights.as_f64(), (activation + reserve).as_f64()),
@@ -125,6 +129,16 @@ impl Ledger {
                 0.0
             },
         }
+    }
+
+    /// Host memory left for KV.
+    pub fn ddr_room(&self) -> f64 {
+        self.ddr_capacity.as_f64() - self.host_weights.as_f64()
+    }
+
+    /// Host memory in use where KV takes `kv` of it.
+    pub fn ddr_in_use(&self, kv: f64) -> f64 {
+        kv + self.host_weights.as_f64()
     }
 
     /// HBM left for KV and staging; negative if the fixed parts alone do not fit.
@@ -216,6 +230,15 @@ impl Ledger {
         let pool = self.pool();
         (peak(least) <= pool).then(|| largest(most, |b| b <= least || peak(b) <= pool))
     }
+}
+
+/// Weights on all GPUs: what is not in host memory, buffers for what streams, and of experts that replicas share their part.
+fn weights(prepared: &Prepared, host: Bytes) -> Bytes {
+    let d = &prepared.deployment;
+    let whole = Bytes(d.model.weights_bytes(&d.weights).total());
+    let elsewhere = prepared.shared_experts() * (1.0 - 1.0 / prepared.expert_ranks);
+    let gone = Bytes::ceil((host.as_f64() + elsewhere).min(whole.as_f64()));
+    Bytes(whole.0 - gone.0) + Bytes::ceil(prepared.weight_buffers())
 }
 
 /// Largest n in 0..=limit with `holds(n)`, for a predicate that is true up to some point.

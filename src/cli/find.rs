@@ -129,6 +129,22 @@ pub fn refuse_load(question: &Question) -> Result<()> {
     )
 }
 
+/// Refuses weights in host memory where every way to serve is compared: it is one of them.
+///
+/// # Errors
+/// Usage, naming the ways out.
+pub fn refuse_weights(settings: &Settings) -> Result<()> {
+    if settings.asked("weights-in-ddr").is_none() {
+        return Ok(());
+    }
+    Err(settings
+        .wrong(
+            "weights-in-ddr",
+            "plan compares it with the other ways by itself",
+        )
+        .help("leave it out; `kvplan simulate` and `kvplan plan --find` take it"))
+}
+
 /// A limit as `30ms` or `<=30ms`.
 fn limit(text: &str) -> &str {
     let text = text.trim();

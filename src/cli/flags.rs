@@ -43,6 +43,15 @@ impl<const PLAN: bool> Deployment<PLAN> {
 }
 
 impl<const PLAN: bool> Deployment<PLAN> {
+    /// The first thing given, as it is written: what a verb has no use for.
+    pub fn anything(&self) -> Option<String> {
+        let scenario = self.scenario.as_ref().map(|p| p.display().to_string());
+        let flags = [(self.audit, "audit"), (self.print_config, "print-config")];
+        let flags = flags.iter().filter(|f| f.0).map(|f| f.1);
+        let mut given = self.given.iter().map(|(name, _)| *name).chain(flags);
+        scenario.or_else(|| given.next().map(|name| format!("--{name}")))
+    }
+
     /// Whether a flag was given.
     pub fn gives(&self, name: &str) -> bool {
         self.given.iter().any(|(n, _)| *n == name)

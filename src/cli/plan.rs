@@ -7,7 +7,7 @@ use crate::report::{Style, csv, json, md, table};
 use crate::scenario::{print, resolve};
 
 use super::Answer;
-use super::find::{FindArgs, refuse_load};
+use super::find::{FindArgs, refuse_load, refuse_weights};
 use super::flags::{Deployment, Format, ResultArgs};
 use super::out::Out;
 use super::progress;
@@ -20,7 +20,8 @@ use super::progress;
     kvplan plan long-chain --format md -o answer.md\n  \
     kvplan plan --find max-batch --tpot-p99 30ms\n  \
     kvplan plan --find max-rate --ttft-p99 2s --tpot-p99 50ms --lengths servegen-r1 --price 2.5\n  \
-    kvplan plan --find min-hbm --tpot-p99 60ms --hardware gh200"
+    kvplan plan --find min-hbm --tpot-p99 60ms --hardware gh200\n  \
+    kvplan plan --find max-batch --weights-in-ddr fit --hardware gh200"
 )]
 pub struct PlanArgs {
     #[command(flatten)]
@@ -51,6 +52,7 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
     let find = args.find.find();
     if find.is_none() {
         refuse_load(&question)?;
+        refuse_weights(&settings)?;
     }
     args.result.open(out)?;
     if let Some(find) = find {

@@ -40,7 +40,7 @@ pub fn text(error: &Error, color: bool) -> String {
     match (&error.help, error.cause) {
         (Some(help), _) => {
             out.push_str("  help: ");
-            out.push_str(&safe(help));
+            out.push_str(&printable(&crop(help, HELP)));
             out.push('\n');
         }
         (None, Cause::Internal) => out.push_str(REPORT),
@@ -85,6 +85,9 @@ fn floor(text: &str, mut at: usize) -> usize {
     }
     at
 }
+
+/// Longest way out (characters): it may hold a whole command line.
+const HELP: usize = 2000;
 
 /// Cropped, and without control characters other than line breaks.
 fn safe(text: &str) -> String {

@@ -4,14 +4,17 @@
 //! of that version to the same question, which is what one compares.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
 
 use crate::error::{Cause, Error, Result};
 use crate::eval::EVAL_SCHEMA;
-use crate::plan::answer::PLAN_SCHEMA;
+use crate::journal::{Mark, marks};
+use crate::plan::answer::{PLAN_SCHEMA, Setting};
+use crate::plan::solve::answer::{SOLVE_SCHEMA, Solution};
+use crate::plan::solve::{Find, Limits, solve};
 use crate::report::json;
 use crate::scenario::keys::KEYS;
 use crate::scenario::settings::Origin;
@@ -26,10 +29,12 @@ use super::out::Out;
 /// Arguments of `rerun`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_long_help = "EXAMPLES:\n  kvplan rerun result.json\n  kvplan rerun result.json | cmp - result.json"
+    after_long_help = "A file that was read then (a trace, a machine, lengths) and has changed since is named on stderr: the answer\n\
+    is then that of the file as it is now.\n\n\
+    EXAMPLES:\n  kvplan rerun result.json\n  kvplan rerun result.json | cmp - result.json"
 )]
 pub struct RerunArgs {
-    /// Result of `simulate`, `plan` or `sweep` in JSON.
+    /// Result of `simulate`, `plan`, `plan --find` or `sweep` in JSON.
     #[arg(value_name = "RESULT")]
     result: PathBuf,
     /// Write to FILE instead of stdout.
@@ -43,6 +48,7 @@ pub struct RerunArgs {
 /// No such file, or a trace that is gone (exit 2); not a result of kvplan (exit 3).
 pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
     let saved = explain::read(&args.result)?;
+    changed(&saved, out)?;
     if saved["schema"] == SWEEP_SCHEMA {
         return sweep(saved, args.out.as_deref(), out);
     }
@@ -52,24 +58,60 @@ pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
                 .help("run `kvplan eval` with them again: the same question gives the same bytes"),
         );
     }
-    let plan = saved["schema"] == PLAN_SCHEMA;
-    let settings = settings(&saved, plan)
-        .map_err(|e| e.help("the result may be of another version of kvplan"))?;
-    if let Some(path) = &args.out {
+    match saved["schema"].as_str() {
+        Some(PLAN_SCHEMA) => plan(&saved, args.out.as_deref(), out),
+        Some(SOLVE_SCHEMA) => solution(saved, args.out.as_deref(), out),
+        _ => outcome(&saved, args.out.as_deref(), out),
+    }
+}
+
+/// Says which files are no longer what they were.
+fn changed(saved: &Value, out: &Out) -> Result<()> {
+    let then: BTreeMap<String, Mark> =
+        serde_json::from_value(saved["inputs"].clone()).unwrap_or_default();
+    let now = marks(then.keys().cloned())?;
+    for (name, was) in &then {
+        match now.get(name) {
+            Some(is) if is == was => {}
+            Some(is) => out.note(&format!(
+                "{name} has changed since the result was made ({} bytes then, {} now, another checksum): the answer is that of the file as it is now",
+                was.bytes, is.bytes
+            )),
+            None => out.note(&format!(
+                "{name}, which the result was made from, is no longer there"
+            )),
+        }
+    }
+    Ok(())
+}
+
+fn of_version(e: Error) -> Error {
+    match e.cause {
+        Cause::Usage if e.help.is_none() => {
+            e.help("the result may be of another version of kvplan")
+        }
+        _ => e,
+    }
+}
+
+fn outcome(saved: &Value, to: Option<&Path>, out: &mut Out) -> Result<Answer> {
+    let held: BTreeMap<String, String> =
+        serde_json::from_value(saved["scenario"].clone()).unwrap_or_default();
+    // Staging was given way to where it contradicts; as a default it gives way again.
+    let given = held.into_iter().map(|(name, value)| {
+        let gives_way = GIVES_WAY.contains(&name.as_str());
+        (name, (value, gives_way))
+    });
+    let settings = settings(&given.collect(), Verb::Simulate).map_err(of_version)?;
+    let scenario = resolve::scenario(&settings).map_err(of_version)?;
+    if let Some(path) = to {
         out.to_file(path)?;
     }
-    if plan {
-        let mut answer = crate::plan::plan(&resolve::question(&settings)?)?;
-        // Who decided each setting is part of the question, and cannot be told from its values.
-        answer.question =
-            serde_json::from_value(saved["question"].clone()).unwrap_or(answer.question);
-        out.result(&json::pretty(&answer)?)?;
-        return Ok(Answer::of(answer.runs_somewhere()));
-    }
-    let mut outcome = crate::plan::simulate(&resolve::scenario(&settings)?)?;
+    let mut outcome = crate::plan::simulate(&scenario)?;
     // Who decided is part of the question: what a trace set was open then and is spelt out now.
     let notes: Vec<String> = serde_json::from_value(saved["notes"].clone()).unwrap_or_default();
     let of_origin = |n: &str| n.starts_with("set by the trace") || n.ends_with("has no effect");
+    outcome.notes.retain(|n| !of_origin(n) || notes.contains(n));
     for (at, note) in notes.iter().enumerate() {
         if of_origin(note) && !outcome.notes.contains(note) {
             outcome
@@ -79,6 +121,38 @@ pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
     }
     out.result(&json::pretty(&outcome)?)?;
     Ok(Answer::of(outcome.fits))
+}
+
+fn plan(saved: &Value, to: Option<&Path>, out: &mut Out) -> Result<Answer> {
+    let question = question(saved);
+    let settings = settings(&by_name(&question), Verb::Plan).map_err(of_version)?;
+    let asked = resolve::question(&settings).map_err(of_version)?;
+    if let Some(path) = to {
+        out.to_file(path)?;
+    }
+    let mut answer = crate::plan::plan(&asked)?;
+    // Who decided each setting is part of the question, and cannot be told from its values.
+    answer.question = question;
+    out.result(&json::pretty(&answer)?)?;
+    Ok(Answer::of(answer.runs_somewhere()))
+}
+
+/// A search again.
+fn solution(saved: Value, to: Option<&Path>, out: &mut Out) -> Result<Answer> {
+    let saved: Solution = serde_json::from_value(saved)
+        .map_err(|e| Error::data(format!("the result is no search: {e}")))?;
+    let known = Find::WORDS.iter().find(|(word, _)| *word == saved.find);
+    let (_, find) = known
+        .ok_or_else(|| of_version(Error::usage(format!("`{}` is nothing to find", saved.find))))?;
+    let settings = settings(&by_name(&saved.question), Verb::Plan).map_err(of_version)?;
+    let asked = resolve::question(&settings).map_err(of_version)?;
+    if let Some(path) = to {
+        out.to_file(path)?;
+    }
+    let mut found = solve(&asked, &settings, *find, &Limits::of(&saved.limits))?;
+    found.question = saved.question;
+    out.result(&json::pretty(&found)?)?;
+    Ok(Answer::of(found.any()))
 }
 
 /// A sweep again: what was a default is one again, since a trace decides what was left open.
@@ -100,33 +174,28 @@ fn sweep(saved: Value, to: Option<&std::path::Path>, out: &mut Out) -> Result<An
     Ok(Answer::of(answer.any_fits()))
 }
 
-/// The question inside a result, as settings.
-fn settings(saved: &Value, plan: bool) -> Result<Settings> {
-    let held: BTreeMap<String, String> = if plan {
-        question(saved)
-    } else {
-        serde_json::from_value(saved["scenario"].clone()).unwrap_or_default()
-    };
+/// Settings that give way where they contradict, of a result that does not say who decided.
+const GIVES_WAY: &[&str] = &["t1", "overlap", "write-back", "compact", "layout", "depth"];
+
+/// Values by name, each with whether it is a default.
+type Held = BTreeMap<String, (String, bool)>;
+
+/// The settings that a result holds.
+fn settings(held: &Held, verb: Verb) -> Result<Settings> {
     if held.is_empty() {
         return Err(Error::data("the result does not hold its question"));
     }
-    let mut settings = Settings::defaults(if plan { Verb::Plan } else { Verb::Simulate });
+    let mut settings = Settings::defaults(verb);
     for key in KEYS {
         match held.get(key.name) {
-            Some(text) => {
+            Some((text, default)) => {
                 let texts: Vec<String> = text.split(", ").map(String::from).collect();
-                // Staging was given way to where it contradicts; as a default it gives way again.
-                let gives_way = ["t1", "overlap", "write-back", "compact", "layout", "depth"]
-                    .contains(&key.name);
-                settings.set(
-                    key.name,
-                    &texts,
-                    if gives_way {
-                        Origin::Default
-                    } else {
-                        Origin::Flag
-                    },
-                )?;
+                let origin = if *default {
+                    Origin::Default
+                } else {
+                    Origin::Flag
+                };
+                settings.set(key.name, &texts, origin)?;
             }
             None if key.name == "depth" || key.default(settings.verb).is_none() => {
                 settings.clear(key.name);
@@ -138,15 +207,12 @@ fn settings(saved: &Value, plan: bool) -> Result<Settings> {
     Ok(settings)
 }
 
-/// Settings of a plan's question by name.
-fn question(saved: &Value) -> BTreeMap<String, String> {
-    let list = saved["question"].as_array().map_or(&[][..], Vec::as_slice);
-    list.iter()
-        .filter_map(|s| {
-            Some((
-                s["name"].as_str()?.to_string(),
-                s["value"].as_str()?.to_string(),
-            ))
-        })
-        .collect()
+/// The question of a plan.
+fn question(saved: &Value) -> Vec<Setting> {
+    serde_json::from_value(saved["question"].clone()).unwrap_or_default()
+}
+
+fn by_name(question: &[Setting]) -> Held {
+    let held = |s: &Setting| (s.name.clone(), (s.value.clone(), s.from == "default"));
+    question.iter().map(held).collect()
 }

@@ -34,15 +34,16 @@ struct Head {
     schema: Option<Value>,
 }
 
-/// The text of a result file.
+/// Which files are results.
+pub(super) const NAME_ONE: &str = "name a result saved with --format json -o FILE";
+
+/// The text of a result file; `help` says what to name instead.
 ///
 /// # Errors
 /// No such file (exit 2); over 1 GiB or not text (exit 3).
-pub(super) fn text(path: &Path) -> Result<String> {
+pub(super) fn text(path: &Path, help: &str) -> Result<String> {
     let shown = path.display().to_string();
-    let unreadable = |e: std::io::Error| {
-        Error::usage(format!("{shown}: {e}")).help("name a result saved with --format json -o FILE")
-    };
+    let unreadable = |e: std::io::Error| Error::usage(format!("{shown}: {e}")).help(help);
     let meta = std::fs::metadata(path).map_err(unreadable)?;
     if meta.is_dir() {
         return Err(
@@ -61,7 +62,7 @@ pub(super) fn text(path: &Path) -> Result<String> {
 /// # Errors
 /// As [`text`]; not JSON, another schema, or not what its schema promises (exit 3).
 pub(super) fn source(path: &Path) -> Result<Source> {
-    let text = text(path)?;
+    let text = text(path, NAME_ONE)?;
     let shown = path.display().to_string();
     let name = path
         .file_name()

@@ -25,6 +25,8 @@ pub enum What {
     Solve,
     /// Result of `sweep`.
     Sweep,
+    /// Result of `sweep --shard`.
+    SweepShard,
     /// Result of `reproduce`.
     Reproduce,
     /// Result of `fit`.
@@ -64,6 +66,7 @@ pub fn run(args: &SchemaArgs, out: &mut Out) -> Result<()> {
         What::Plan => schemars::schema_for!(Plan).to_value(),
         What::Solve => schemars::schema_for!(crate::plan::solve::answer::Solution).to_value(),
         What::Sweep => schemars::schema_for!(crate::sweep::answer::Answer).to_value(),
+        What::SweepShard => schemars::schema_for!(crate::sweep::shard::Part).to_value(),
         What::Reproduce => schemars::schema_for!(Reproduction).to_value(),
         What::Fit => schemars::schema_for!(Fit).to_value(),
         What::Validate => schemars::schema_for!(Validation).to_value(),

@@ -20,6 +20,8 @@ use super::progress;
 #[command(
     after_long_help = "EXAMPLES:\n  kvplan simulate\n  kvplan simulate --hardware h100-sxm --t1 host-attention --split 2\n  kvplan simulate --hardware gh200 --t1 direct\n  \
     kvplan simulate --hardware h100-sxm --t1 selective:top-k=512 --home peer\n  \
+    kvplan simulate --hardware gh200 --batch 16 --weights-in-ddr fit\n  \
+    kvplan simulate --policy four-tier:evict=0.5,semantics=cumulative --length-factor 1.8\n  \
     kvplan simulate --occupancy lengths.csv --batch 32\n  \
     kvplan simulate --hardware h100-sxm --gpus 2 --kv fp8 --format json -o result.json\n  \
     kvplan simulate desktop --batch 2 --print-config\n  \

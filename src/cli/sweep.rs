@@ -1,5 +1,6 @@
 //! `kvplan sweep`: a grid of deployments.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,17 +9,23 @@ use clap::Args;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::report::{Style, csv, json, md, table};
-use crate::scenario::{Settings, print, resolve};
+use crate::scenario::{Settings, TraceRef, print, resolve};
+use crate::sweep::answer::{Answer as SweepAnswer, Cell};
 use crate::sweep::axis::{Axis, Varied};
 use crate::sweep::equal::Equal;
 use crate::sweep::grid::Grid;
 use crate::sweep::journal;
-use crate::sweep::{Sweep, pareto};
+use crate::sweep::merge::merge;
+use crate::sweep::shard::{Part, Shard};
+use crate::sweep::{Sweep, pareto, run_shard};
 
 use super::Answer;
 use super::flags::{Deployment, Format, ResultArgs};
 use super::out::Out;
-use super::{interrupt, progress};
+use super::{interrupt, progress, saved};
+
+/// A sweep in one piece.
+const WHOLE: Shard = Shard { number: 1, of: 1 };
 
 /// Arguments of `sweep`.
 #[derive(Clone, Debug, Args)]
@@ -44,11 +51,21 @@ use super::{interrupt, progress};
     makespan, ddr-peak, saved-moved, link-bytes, batch, output, gpus\n\n\
     STOPPED\n  \
     With -o FILE finished cells are kept in FILE.part; after Ctrl-C or a kill, --resume goes on.\n\n\
+    SHARDS\n  \
+    --shard i/n runs the i-th of n pieces of the same sweep, i from 1 to n, anywhere; its result is JSON\n  \
+    that only --merge reads. The pieces are stretches of the cells, equal in number; cut finer than\n  \
+    there are machines where cells differ much in cost. A piece goes on with --resume like a sweep, and\n  \
+    is not run again if its result is there. A piece that ran exits with 0 whether or not a cell fits.\n  \
+    --merge joins all n, in any order, to the bytes of one run, names what is missing and the command\n  \
+    that makes it, and refuses what is of another sweep, another cut or another version of kvplan.\n  \
+    models/scenarios/cluster has a Slurm array and a Kubernetes indexed Job.\n\n\
     EXAMPLES:\n  \
     kvplan sweep --vary batch=1,2,4,8 --vary hardware=h100-sxm,gh200\n  \
     kvplan sweep --hardware gh200 --vary policy.hbm=0.2..0.8+0.2 --vary batch=4,8 --pareto\n  \
     kvplan sweep --prompt 128 --output 4096 --vary policy=four-tier,h2o-mean --equal hbm-peak\n  \
-    kvplan sweep --vary output=1Ki..16Ki*2 --vary gpus=1,2 -o sweep.json --resume"
+    kvplan sweep --vary output=1Ki..16Ki*2 --vary gpus=1,2 -o sweep.json --resume\n  \
+    for i in 1 2 3; do kvplan sweep --vary batch=1,2,4 --shard $i/3 -o shard-$i.json; done\n  \
+    kvplan sweep --merge shard-1.json shard-2.json shard-3.json -o sweep.json"
 )]
 pub struct SweepArgs {
     /// Setting and its values, or `policy.` and a parameter; repeatable
@@ -63,6 +80,13 @@ pub struct SweepArgs {
     /// Go on with what a stopped sweep left beside the result (FILE.part)
     #[arg(long)]
     resume: bool,
+    /// Run the i-th of n pieces, i from 1 to n; its result is for --merge
+    #[arg(long, value_name = "I/N")]
+    shard: Option<String>,
+    /// Join the results of all shards to that of one run; nothing else is asked
+    #[arg(long, value_name = "FILE", num_args = 1.., value_hint = clap::ValueHint::FilePath,
+        conflicts_with_all = ["vary", "equal", "pareto", "resume", "shard", "jobs"])]
+    merge: Option<Vec<PathBuf>>,
     /// Threads, at most one a core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -75,8 +99,11 @@ pub struct SweepArgs {
 /// Runs it; the answer is no if no cell fits.
 ///
 /// # Errors
-/// Exit 2 for what cannot be asked, 3 for damaged traces and journals.
+/// Exit 2 for what cannot be asked, 3 for damaged traces, journals and shards.
 pub fn run(args: &SweepArgs, out: &mut Out) -> Result<Answer> {
+    if let Some(files) = &args.merge {
+        return args.merged(files, out);
+    }
     let (mut settings, axes) = args.question()?;
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
@@ -90,31 +117,89 @@ pub fn run(args: &SweepArgs, out: &mut Out) -> Result<Answer> {
         args.pareto.as_deref().map(pareto::parse).transpose()?,
     )?;
     args.keep_recordings(&sweep)?;
+    let shard = args.shard.as_deref().map(Shard::parse).transpose()?;
+    if let Some(shard) = shard {
+        args.as_json()?;
+        if args.is_there(&sweep, shard) {
+            out.note(&format!("shard {shard} was finished before"));
+            return Ok(Answer::Yes);
+        }
+    }
     args.result.open(out)?;
     let begun = std::time::Instant::now();
-    let (cells, journal) = args.cells(&sweep, out)?;
-    let answer = sweep.answer(cells)?;
+    let (cells, journal) = args.cells(&sweep, shard.unwrap_or(WHOLE), out)?;
+    let answer = match shard {
+        None => args.told(&sweep.answer(cells)?, out)?,
+        Some(shard) => {
+            out.result(&json::pretty(&Part::new(&sweep, shard, cells)?)?)?;
+            Answer::Yes
+        }
+    };
     out.detail(&format!("answered in {:.1?}", begun.elapsed()));
-    let format = args.result.format();
-    if format != Format::Table {
-        answer.notes.iter().for_each(|n| out.note(n)); // a page shows its own
-    }
-    let style = Style { color: out.color() };
-    out.result(&match format {
-        Format::Table => table::sweep(&answer, style),
-        Format::Json => json::pretty(&answer)?,
-        Format::Csv => csv::sweep(&answer)?,
-        Format::Md => md::sweep(&answer),
-    })?;
     out.finish()?;
     if let Some(journal) = journal {
         interrupt::promise(None);
         journal.remove(); // only now is the result in its place
     }
-    Ok(Answer::of(answer.any_fits()))
+    Ok(answer)
 }
 
 impl SweepArgs {
+    /// Joins shards.
+    fn merged(&self, files: &[PathBuf], out: &mut Out) -> Result<Answer> {
+        if let Some(given) = self.deployment.anything() {
+            return Err(Error::usage(format!(
+                "--merge and {given}: the shards hold their question"
+            ))
+            .help("name the results of the shards alone, and -o or --format for the answer"));
+        }
+        let over = self.result.out.as_ref();
+        if let Some(path) = over.filter(|p| TraceRef::Paths(files.to_vec()).holds(p)) {
+            let shown = path.display();
+            return Err(
+                Error::usage(format!("{shown}: the answer would replace a shard"))
+                    .help("name another file with -o"),
+            );
+        }
+        let read = |path: &PathBuf| part(path).map(|p| (path.display().to_string(), p));
+        let parts = files.iter().map(read).collect::<Result<Vec<_>>>()?;
+        let answer = merge(parts)?;
+        self.result.open(out)?;
+        self.told(&answer, out)
+    }
+
+    /// Writes the answer as asked.
+    fn told(&self, answer: &SweepAnswer, out: &mut Out) -> Result<Answer> {
+        let format = self.result.format();
+        if format != Format::Table {
+            answer.notes.iter().for_each(|n| out.note(n)); // a page shows its own
+        }
+        let style = Style { color: out.color() };
+        out.result(&match format {
+            Format::Table => table::sweep(answer, style),
+            Format::Json => json::pretty(answer)?,
+            Format::Csv => csv::sweep(answer)?,
+            Format::Md => md::sweep(answer),
+        })?;
+        Ok(Answer::of(answer.any_fits()))
+    }
+
+    /// Refuses a shard in a form that --merge does not read.
+    fn as_json(&self) -> Result<()> {
+        let table = self.result.format == Some(Format::Table);
+        if table || matches!(self.result.format(), Format::Csv | Format::Md) {
+            return Err(Error::usage("the result of a shard is JSON")
+                .help("name a .json file with -o; --merge writes tables, CSV and markdown"));
+        }
+        Ok(())
+    }
+
+    /// Whether the result of this very shard is there already, where finished work counts.
+    fn is_there(&self, sweep: &Sweep, shard: Shard) -> bool {
+        let file = self.result.file().filter(|f| self.resume && f.is_file());
+        file.is_some_and(|f| part(f).is_ok_and(|p| p.answers(sweep, shard)))
+    }
+
     /// What all cells share, and the axes; a setting that is both given and varied is refused.
     fn question(&self) -> Result<(Settings, Vec<Axis>)> {
         let mut deployment = self.deployment.clone();
@@ -150,12 +235,14 @@ impl SweepArgs {
     fn cells(
         &self,
         sweep: &Sweep,
+        shard: Shard,
         out: &Out,
-    ) -> Result<(Vec<crate::sweep::answer::Cell>, Option<Journal>)> {
-        let (journal, finished) = self.journal(sweep, out)?;
+    ) -> Result<(Vec<Cell>, Option<Journal>)> {
+        let (journal, finished) = self.journal(sweep, shard, out)?;
         let done = Arc::new(AtomicU64::new(finished.len() as u64));
-        let watch = progress::cells(sweep.grid.cells() as u64, Arc::clone(&done), out.quiet());
-        let sink = |cell: &crate::sweep::answer::Cell| {
+        let all = shard.turns(sweep.grid.cells()).len() as u64;
+        let watch = progress::cells(all, Arc::clone(&done), out.quiet());
+        let sink = |cell: &Cell| {
             if let Some(journal) = &journal {
                 journal.add(cell)?;
             }
@@ -163,8 +250,8 @@ impl SweepArgs {
             Ok(())
         };
         let cells = match self.jobs {
-            None => crate::sweep::run(sweep, finished, &sink),
-            Some(jobs) => pool(jobs)?.install(|| crate::sweep::run(sweep, finished, &sink)),
+            None => run_shard(sweep, shard, finished, &sink),
+            Some(jobs) => pool(jobs)?.install(|| run_shard(sweep, shard, finished, &sink)),
         };
         drop(watch);
         Ok((cells?, journal))
@@ -173,8 +260,9 @@ impl SweepArgs {
     fn journal(
         &self,
         sweep: &Sweep,
+        shard: Shard,
         out: &Out,
-    ) -> Result<(Option<Journal>, Vec<crate::sweep::answer::Cell>)> {
+    ) -> Result<(Option<Journal>, Vec<Cell>)> {
         let Some(file) = self.result.file() else {
             if self.resume {
                 return Err(Error::usage("--resume goes on with a file")
@@ -183,12 +271,12 @@ impl SweepArgs {
             return Ok((None, Vec::new()));
         };
         let path = Journal::beside(file);
-        let (journal, finished) = journal::open(&path, sweep, self.resume)?;
+        let (journal, finished) = journal::open(&path, sweep, shard, self.resume)?;
         if !finished.is_empty() {
             out.note(&format!(
                 "{} of {} cells were finished before",
                 finished.len(),
-                sweep.grid.cells()
+                shard.turns(sweep.grid.cells()).len()
             ));
         }
         interrupt::promise(Some(format!(
@@ -197,6 +285,13 @@ impl SweepArgs {
         )));
         Ok((Some(journal), finished))
     }
+}
+
+/// The result of a shard in a file.
+fn part(path: &Path) -> Result<Part> {
+    let shown = path.display().to_string();
+    let text = saved::text(path, "name results of `kvplan sweep --shard i/n -o FILE`")?;
+    Part::read(&text, &shown)
 }
 
 fn pool(jobs: u16) -> Result<rayon::ThreadPool> {

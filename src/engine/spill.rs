@@ -1,4 +1,5 @@
-//! What of a step depends on T1 and T2 alone: bytes over the link, the host's attention, what streaming adds in HBM.
+//! What of a step depends on T1, T2 and streamed weights alone: bytes over the link, the host's attention, what streaming
+//! adds in HBM.
 //!
 //! Between two decisions only T0 grows, so all this is worked out once and used for every step in between; the step
 //! itself adds T0's attention. Streamed T1 is written into HBM and read again; streamed T2 is also dequantised (read,
@@ -36,6 +37,8 @@ pub(super) struct Spill {
     /// Share of its pace that each direction of the link keeps while it is under way: descriptors carry no bytes, so a
     /// write-back of many small pieces takes little from the other direction.
     pub(super) duplex: f64,
+    /// Share of the bytes up the link that is KV: what a re-tier makes stale.
+    pub(super) kv_share: f64,
     /// Bytes and link time of the step; the rest is zero.
     pub(super) times: StepTimes,
     /// Class by class.
@@ -69,7 +72,7 @@ impl Spill {
         let lost = 1.0 - prepared.deployment.hardware.link.duplex.get();
         let mut classes = vec![ClassSpill::default(); prepared.classes.len()];
         let mut transfers = vec![Ps::ZERO; prepared.classes.len()];
-        if key.host[0] + key.host[1] > 0.0 {
+        if key.host[0] + key.host[1] > 0.0 || prepared.streams_weights() {
             for (i, class) in prepared.classes.iter().enumerate() {
                 let traffic = traffic(prepared, class, &key, &mut classes[i]);
                 classes[i].traffic = traffic;
@@ -87,10 +90,25 @@ impl Spill {
             key: Some(key),
             down: Ps::from_secs(down),
             duplex: 1.0 - lost * carrying,
+            kv_share: kv_share(prepared, &classes),
             times,
             classes,
         };
         (spill, transfers)
+    }
+}
+
+/// Share of the bytes up the link that is KV; all of it where no weights come.
+fn kv_share(prepared: &Prepared, classes: &[ClassSpill]) -> f64 {
+    let (mut kv, mut weights) = (0.0, 0.0);
+    for (class, spilled) in prepared.classes.iter().zip(classes) {
+        kv += spilled.traffic.link * f64::from(class.count);
+        weights += class.host_weights * f64::from(class.count);
+    }
+    if weights > 0.0 {
+        kv / (kv + weights)
+    } else {
+        1.0
     }
 }
 
@@ -123,7 +141,7 @@ fn write_back(
     (all, carrying)
 }
 
-/// Time of one layer's T1 copy; counts its bytes.
+/// Time of one layer's copy of T1 and of weights; counts its bytes.
 fn link(
     prepared: &Prepared,
     class: &Class,
@@ -133,7 +151,8 @@ fn link(
 ) -> Ps {
     let d = &prepared.deployment;
     let all = f64::from(class.count) * f64::from(d.gpus);
-    out.h2d_bytes += traffic.link * all;
+    let weights = class.host_weights;
+    out.h2d_bytes += (traffic.link + weights) * all;
     out.t1_bytes += (traffic.link + traffic.host + traffic.in_place) * all;
     let fresh = key.fetch.fresh;
     let pieces = match (d.layout, d.t1) {
@@ -142,10 +161,16 @@ fn link(
         (Layout::Layer, _) => 2.0 * key.sequences,
         (Layout::Token, _) => 2.0 * (key.host[0] + key.host[1]),
     };
+    // What one layer has of weights is one piece.
+    let pieces = match (traffic.link > 0.0, weights > 0.0) {
+        (true, true) => pieces + 1.0,
+        (true, false) => pieces,
+        (false, _) => 1.0,
+    };
     Ps::from_secs(transfer::copy(
         &d.hardware.link,
         prepared.h2d_rate,
-        traffic.link,
+        traffic.link + weights,
         pieces,
     ))
 }
@@ -201,10 +226,10 @@ fn slow_in_place(prepared: &Prepared, down: f64, classes: &mut [ClassSpill], out
 
 /// What a step moves for one class's T1 and T2, by T1 mode (DESIGN 5.1); a layer with a window has none.
 fn traffic(prepared: &Prepared, class: &Class, key: &Key, out: &mut ClassSpill) -> Traffic {
-    if class.window.is_some() {
+    let [t1, t2] = key.host;
+    if class.window.is_some() || t1 + t2 <= 0.0 {
         return Traffic::default();
     }
-    let [t1, t2] = key.host;
     let d = &prepared.deployment;
     let host = class.kv_token * t1 + class.t2_token * t2;
     match d.t1 {

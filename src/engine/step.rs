@@ -155,8 +155,8 @@ impl<'a> Stepper<'a> {
     /// One step at the costs taken up.
     fn run(&mut self, begin: Ps, m: u32, held: &Held, burst: &Burst, written: f64) -> StepTimes {
         self.in_halves = false;
-        let still =
-            held.tiers[1] + held.tiers[2] <= 0.0 && written <= 0.0 && *burst == Burst::default();
+        let kept = held.tiers[1] + held.tiers[2] <= 0.0 && !self.prepared.streams_weights();
+        let still = kept && written <= 0.0 && *burst == Burst::default();
         if still && self.events.is_none() {
             self.streamed = false;
             return self.plain(begin, held);
@@ -174,7 +174,8 @@ impl<'a> Stepper<'a> {
         }
         let (fetch, pack) = self.retier(burst, &mut out);
         let share = if burst.sequences > 0.0 {
-            (burst.sequences / f64::from(m)).min(1.0)
+            // Weights that came ahead stay good.
+            self.spill.kv_share * (burst.sequences / f64::from(m)).min(1.0)
         } else {
             0.0
         };

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::Source;
+use crate::journal::Mark;
 
 /// Schema id of [`Outcome`].
 pub const OUTCOME_SCHEMA: &str = "kvplan/outcome/1";
@@ -54,6 +55,13 @@ pub struct Outcome {
     /// Every setting as resolved, by the names of the flags; absent inside a plan, whose question has them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scenario: BTreeMap<String, String>,
+    /// Files it was made from, as they were; absent if there was none, and inside a plan or a sweep, which have their own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, Mark>,
+    /// Times as many output tokens as were asked for, since the policy destroys tokens; absent if none was given or it
+    /// destroys none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length_factor: Option<f64>,
     /// Whether it fits in HBM and host memory.
     pub fits: bool,
     /// HBM missing, over all GPUs; 0 if it fits.
@@ -139,8 +147,11 @@ pub struct Intervals {
 /// Memory by part [bytes, over all GPUs].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Memory {
-    /// Weights in HBM.
+    /// Weights in HBM, with the buffers that those in host memory pass through.
     pub weights_bytes: u64,
+    /// Weights in host memory, streamed in every step; absent if there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub weights_host_bytes: u64,
     /// KV if nothing were moved or destroyed, at its largest.
     pub kv_full_bytes: u64,
     /// KV in T0 at the HBM peak, spare pages of compaction included.
@@ -167,11 +178,19 @@ pub struct Memory {
     pub ddr_capacity_bytes: u64,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// Speed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Throughput {
     /// Output tokens per second of decode, all requests, over the whole run.
     pub output_tokens_per_s: Option<f64>,
+    /// The same divided by the length factor: what it is worth in answers of the asked length; absent without a factor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub equal_answers_tokens_per_s: Option<f64>,
     /// The same at the last step, when contexts are longest.
     pub at_end_tokens_per_s: Option<f64>,
     /// The same with everything in an HBM of unlimited size.
@@ -184,6 +203,13 @@ pub struct Throughput {
     pub prefill_s: Option<f64>,
     /// From the first prefill to the last token.
     pub makespan_s: Option<f64>,
+}
+
+impl Throughput {
+    /// Output tokens per second by which answers may be compared: of the asked length.
+    pub fn comparable(&self) -> Option<f64> {
+        self.equal_answers_tokens_per_s.or(self.output_tokens_per_s)
+    }
 }
 
 /// Link traffic.

@@ -206,6 +206,10 @@ fn go(way: &Way, traces: &Recordings, base: &Base, occupancy: Occupancy) -> Resu
     let moves = case.timelines.iter().any(|t| t.spills() || t.destroys());
     let (run, batch, remark) = match way.how {
         How::Static if moves => (case.run(), batch, None),
+        How::Weights if case.prepared.streams_weights() => (case.run(), batch, None),
+        How::Weights => {
+            return Ok(same(case, full, Some("not needed: everything fits".into())));
+        }
         How::Largest if whole => {
             return Ok(same(
                 case,
@@ -276,7 +280,8 @@ fn turn(way: &Way, went: &Went, run: &Run) -> Staggered {
     let decode = run.decode_s();
     Staggered {
         fits: fits && run.preemptions == 0,
-        output_tokens_per_s: (fits || way.how != How::Static).then(|| run.tokens as f64 / decode),
+        output_tokens_per_s: (fits || !matches!(way.how, How::Static | How::Weights))
+            .then(|| run.tokens as f64 / decode),
         tpot_p99_s: outcome::p99(run),
         preemptions: run.preemptions,
     }

@@ -1,8 +1,11 @@
 //! The answer of `plan` as data: one row a card, every alternative beside it (schema `kvplan/plan/1`).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::Source;
+use crate::journal::Mark;
 use crate::metrics::Outcome;
 
 /// Schema id of [`Plan`].
@@ -17,6 +20,9 @@ pub struct Plan {
     pub kvplan_version: String,
     /// The question with every default spelt out, in the order it is shown.
     pub question: Vec<Setting>,
+    /// Files it was made from, as they were; absent if there was none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, Mark>,
     /// One row a card and GPU count.
     pub rows: Vec<Row>,
     /// The verdict over all rows.

@@ -245,8 +245,7 @@ fn tiered(s: &Scenario, tokens: u32, mode: T1Mode) -> Result<Option<f64>> {
     let asked = at(s, tokens, "four-tier:hbm=fit");
     let case = Case::new(&with(&asked, |d| d.t1 = mode), &Recordings::default())?;
     let run = case.run()?;
-    let fits = run.peak.hbm.total() <= case.ledger.pool()
-        && run.peak.ddr <= case.ledger.ddr_capacity.as_f64();
+    let fits = run.peak.hbm.total() <= case.ledger.pool() && run.peak.ddr <= case.ledger.ddr_room();
     Ok(rate(&run).filter(|_| fits))
 }
 

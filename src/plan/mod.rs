@@ -13,6 +13,7 @@ mod changes;
 pub mod curve;
 mod errors;
 pub mod figures;
+mod longer;
 mod outcome;
 mod placed;
 mod quick;
@@ -24,6 +25,7 @@ pub mod solve;
 pub mod uncertain;
 mod verdict;
 mod ways;
+mod weights;
 
 use rayon::prelude::*;
 
@@ -32,6 +34,7 @@ pub use recordings::{Placement, Recordings};
 pub use run::{Measure, decisions, measure, placement, simulate, simulate_on, simulate_watched};
 
 use crate::error::Result;
+use crate::journal::marks;
 use crate::scenario::{Card, Question, Scenario};
 use crate::uncertain::Level;
 use answer::{PLAN_SCHEMA, Row, Setting};
@@ -62,6 +65,7 @@ pub fn plan(question: &Question) -> Result<Plan> {
                 from: a.from.clone(),
             })
             .collect(),
+        inputs: marks(question.base.named.clone())?,
         verdict: verdict::overall(&rows, draws.as_ref()),
         notes: notes(&question.base, &rows),
         rows,

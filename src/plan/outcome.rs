@@ -44,11 +44,13 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
         occupancy: s.occupancy.word().into(),
         seed: s.seed,
         scenario: std::collections::BTreeMap::new(),
+        inputs: std::collections::BTreeMap::new(),
+        length_factor: s.length_factor.filter(|_| case.asked.is_some()),
         fits,
         shortfall_bytes: shortfall,
         changes: Vec::new(),
         throughput: if fits {
-            throughput(&ran.run, &ran.full)
+            throughput(case, &ran.run, &ran.full)
         } else {
             Throughput::default()
         },

@@ -10,6 +10,7 @@ use crate::deploy::Deployment;
 use crate::engine::audit::Audit;
 use crate::engine::{Both, Engine, Job, Observer, Run, Setup, Unwatched};
 use crate::error::{Cause, Error, Result};
+use crate::journal::marks;
 use crate::memory::Ledger;
 use crate::metrics::Outcome;
 use crate::policy::{self, PolicySpec};
@@ -21,12 +22,14 @@ use crate::trace::TraceReader;
 use crate::workload::{self, Request};
 
 use super::recordings::{Placement, Recordings};
-use super::{budget, changes, outcome, placed, served, uncertain};
+use super::{budget, changes, longer, outcome, placed, served, uncertain, weights};
 
 /// A scenario made ready: laws, ledger, budget, traces.
 pub(super) struct Case {
-    /// The question.
+    /// The question, as it runs.
     pub scenario: Scenario,
+    /// The same with answers of the asked length, where the policy lengthens them.
+    pub asked: Option<Scenario>,
     /// Laws.
     pub prepared: Prepared,
     /// The same with what the policy pays for the weights of attention; equal where it looks at none, or moves nothing.
@@ -79,10 +82,12 @@ pub(super) fn check_size(s: &Scenario, many: bool) -> Result<()> {
 /// # Errors
 /// Usage (names, settings), data (a damaged trace), internal (a broken law under `audit`).
 pub fn simulate(scenario: &Scenario) -> Result<Outcome> {
-    simulate_on(scenario, &Recordings::open(&scenario.trace)?)
+    let outcome = simulate_on(scenario, &Recordings::open(&scenario.trace)?)?;
+    from_files(scenario, outcome)
 }
 
-/// As [`simulate`], with the scenario's recordings already open, so that many scenarios share what was replayed.
+/// As [`simulate`], with the scenario's recordings already open, so that many scenarios share what was replayed; without
+/// the marks of files, which those who ask for many have once.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -95,7 +100,14 @@ pub fn simulate_on(scenario: &Scenario, traces: &Recordings) -> Result<Outcome> 
 /// # Errors
 /// As [`simulate`], and those of `watcher`.
 pub fn simulate_watched(scenario: &Scenario, watcher: &mut dyn Observer) -> Result<Outcome> {
-    answer(scenario, &Recordings::open(&scenario.trace)?, Some(watcher))
+    let outcome = answer(scenario, &Recordings::open(&scenario.trace)?, Some(watcher))?;
+    from_files(scenario, outcome)
+}
+
+/// The outcome with the marks of the files it was made from.
+fn from_files(scenario: &Scenario, mut outcome: Outcome) -> Result<Outcome> {
+    outcome.inputs = marks(scenario.named.clone())?;
+    Ok(outcome)
 }
 
 fn answer(
@@ -146,7 +158,7 @@ fn answer(
 pub fn placement(scenario: &Scenario) -> Result<Placement> {
     let mut scenario = scenario.clone();
     scenario.deployment = scenario.deployment.with_kernels();
-    let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
+    let (scenario, spec, _) = resolved(&scenario)?;
     Ok(Placement {
         spec,
         selection: scenario.deployment.t1.selection(),
@@ -185,14 +197,14 @@ pub fn measure(scenario: &Scenario, traces: &Recordings) -> Result<Measure> {
     let hbm_peak = fixed.as_f64() + run.peak.hbm.total();
     Ok(Measure {
         hbm_peak,
-        ddr_peak: run.peak.ddr,
+        ddr_peak: ledger.ddr_in_use(run.peak.ddr),
         retained: case.timelines.iter().map(live).sum::<f64>() / timelines,
         tpot: if run.makespan.is_never() {
             f64::INFINITY
         } else {
             run.tpot_mean
         },
-        fits: hbm_peak <= ledger.capacity.as_f64() && run.peak.ddr <= ledger.ddr_capacity.as_f64(),
+        fits: hbm_peak <= ledger.capacity.as_f64() && run.peak.ddr <= ledger.ddr_room(),
     })
 }
 
@@ -223,7 +235,7 @@ pub fn decisions(scenario: &Scenario) -> Result<(Decisions, serde_json::Value)> 
         ))
         .help(format!("use --trace {} without --prompt", trace.name())));
     }
-    let (_, spec) = budget::resolve(scenario, policy::parse(&scenario.policy)?);
+    let (_, spec, _) = resolved(scenario)?;
     let meta = serde_json::json!({
         "kvplan_version": env!("CARGO_PKG_VERSION"),
         "policy": spec.to_string(),
@@ -243,13 +255,14 @@ impl Case {
     pub(super) fn new(scenario: &Scenario, traces: &Recordings) -> Result<Self> {
         let mut scenario = scenario.clone();
         scenario.deployment = scenario.deployment.with_kernels();
-        let (scenario, spec) = budget::resolve(&scenario, policy::parse(&scenario.policy)?);
+        let (scenario, spec, asked) = resolved(&scenario)?;
         let prepared = Prepared::new(&scenario.deployment);
         let ledger = Ledger::new(&prepared);
         let timelines = placed::by_policy(&scenario, &spec, traces)?;
         Ok(Self {
             scored: scored(&prepared, &spec, &timelines),
             scenario,
+            asked,
             prepared,
             ledger,
             spec,
@@ -339,17 +352,28 @@ impl Case {
     /// # Errors
     /// Internal, if a law is broken under `audit`.
     pub(super) fn run_full(&self) -> Result<Run> {
-        if let Some(load) = &self.scenario.load {
+        let asked = self.asked.as_ref().unwrap_or(&self.scenario);
+        if let Some(load) = &asked.load {
             return Ok(self.serve_in_hbm(load)?.run);
         }
-        let full = placed::in_hbm(&self.scenario)?;
-        self.engine(
-            &self.prepared,
+        let full = placed::in_hbm(asked)?;
+        self.engine_of(
+            asked,
+            &self.in_hbm(),
             &self.ledger,
             &full,
-            (self.scenario.batch, false),
+            (asked.batch, false),
             None,
         )
+    }
+
+    /// The laws with all weights in HBM.
+    pub(super) fn in_hbm(&self) -> Prepared {
+        if self.prepared.streams_weights() {
+            Prepared::new(&with(&self.scenario, |d| d.host_weights = None).deployment)
+        } else {
+            self.prepared.clone()
+        }
     }
 
     fn engine(
@@ -357,10 +381,21 @@ impl Case {
         prepared: &Prepared,
         ledger: &Ledger,
         timelines: &[Arc<Timeline>],
+        rules: (u32, bool),
+        watcher: Option<&mut dyn Observer>,
+    ) -> Result<Run> {
+        self.engine_of(&self.scenario, prepared, ledger, timelines, rules, watcher)
+    }
+
+    fn engine_of(
+        &self,
+        s: &Scenario,
+        prepared: &Prepared,
+        ledger: &Ledger,
+        timelines: &[Arc<Timeline>],
         (max_running, paged): (u32, bool),
         watcher: Option<&mut dyn Observer>,
     ) -> Result<Run> {
-        let s = &self.scenario;
         let interval = self.spec.interval().unwrap_or(1);
         let phases = match s.phase {
             Phase::Seeded => workload::retier_phases(s.batch, interval, s.seed),
@@ -392,6 +427,24 @@ impl Case {
             (true, Some(watcher)) => engine.run(&mut Both(&mut Audit::new(prepared), watcher)),
         }
     }
+}
+
+/// A scenario with every budget, share and length as it runs, its policy, and the scenario with answers of the asked length
+/// where they are longer.
+fn resolved(scenario: &Scenario) -> Result<(Scenario, PolicySpec, Option<Scenario>)> {
+    let policy = policy::parse(&scenario.policy)?;
+    let (s, spec) = budget::resolve(scenario, policy);
+    let Some(longer) = longer::resolve(&s, &spec)? else {
+        return Ok((weights::resolve(s, &spec)?, spec, None));
+    };
+    let (s, spec) = budget::resolve(&longer, policy);
+    let s = weights::resolve(s, &spec)?;
+    let asked = Scenario {
+        output: scenario.output,
+        load: scenario.load.clone(),
+        ..s.clone()
+    };
+    Ok((s, spec, Some(asked)))
 }
 
 /// The laws with what the policy pays for the weights of attention, if it looks at them and does anything.

@@ -43,7 +43,7 @@ pub(super) fn rules(case: &Case, load: &UnderLoad, unlimited: bool) -> Rules {
         ddr: if unlimited {
             f64::INFINITY
         } else {
-            case.ledger.ddr_capacity.as_f64()
+            case.ledger.ddr_room()
         },
     }
 }
@@ -76,8 +76,8 @@ impl Case {
     /// # Errors
     /// As [`Case::serve`].
     pub(super) fn serve_in_hbm(&self, load: &UnderLoad) -> Result<Served> {
-        let full = super::placed::in_hbm(&self.scenario)?;
-        self.serve_by(&self.prepared, &full, load, true, None)
+        let full = super::placed::in_hbm(self.asked.as_ref().unwrap_or(&self.scenario))?;
+        self.serve_by(&self.in_hbm(), &full, load, true, None)
     }
 
     fn serve_by(

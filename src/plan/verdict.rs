@@ -12,14 +12,14 @@ const CLOSE: f64 = 1.15;
 pub(super) const TIERED: [&str; 4] = ["stream", "staged", "direct", "host-attention"];
 
 /// Alternatives that keep the model, its formats and the hardware.
-const SAME_FORMAT: [&str; 3] = ["all-in-hbm", "engine", "smaller-batch"];
+const SAME_FORMAT: [&str; 4] = ["all-in-hbm", "engine", "smaller-batch", "weights-in-ddr"];
 
 /// Alternatives that change the model, the purchase or the answers: shown, never called best.
 const OTHER_QUESTION: [&str; 3] = ["int4-weights", "twice-the-gpus", "selective"];
 
 fn speed(a: &Alternative) -> f64 {
     if a.starts {
-        a.outcome.throughput.output_tokens_per_s.unwrap_or(0.0)
+        a.outcome.throughput.comparable().unwrap_or(0.0)
     } else {
         0.0
     }

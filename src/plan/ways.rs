@@ -1,6 +1,6 @@
 //! The ways to run one question on one card, before any of them ran.
 
-use crate::deploy::T1Mode;
+use crate::deploy::{HostWeights, T1Mode};
 use crate::model::layer::MatrixKind;
 use crate::model::{KvFormat, WeightFormat};
 use crate::scenario::Scenario;
@@ -19,6 +19,8 @@ pub(super) enum How {
     Paged,
     /// The largest batch that never preempts, in rounds.
     Largest,
+    /// KV in HBM, as many weights in host memory as that takes.
+    Weights,
 }
 
 /// One way.
@@ -92,6 +94,16 @@ pub(super) fn all(s: &Scenario) -> Vec<Way> {
             Some("another purchase"),
         ));
     }
+    let streamed = with(&full, |d| {
+        d.host_weights = Some(HostWeights::Fit);
+        (d.t1, d.split) = (T1Mode::Stream, 1);
+    });
+    out.push(way(
+        "weights-in-ddr",
+        streamed,
+        How::Weights,
+        Some("no engine reads weights ahead; vLLM's --cpu-offload-gb reads them in place"),
+    ));
     out.extend(tiered(s));
     out
 }
@@ -171,6 +183,7 @@ pub(super) fn label(way: &Way, out: &Outcome) -> String {
         "fp8-kv" => format!("{} KV{preempts}", out.kv),
         "int4-weights" => format!("int4 weights{preempts}"),
         "twice-the-gpus" => format!("{} GPUs{preempts}", out.gpus),
+        "weights-in-ddr" => "weights streamed".into(),
         "host-attention" => "host attention".into(),
         "direct" => "reading in place".into(),
         other => other.into(),
@@ -188,7 +201,8 @@ fn by_llama_cpp(s: &Scenario) -> bool {
 
 /// Software that runs it today, with the command; none where the formats or the way have none.
 pub(super) fn runs_in(way: &Way, out: &Outcome) -> Vec<RunsIn> {
-    if way.how == How::Static && way.name != "all-in-hbm" {
+    let ours = matches!(way.how, How::Static | How::Weights);
+    if ours && way.name != "all-in-hbm" {
         return Vec::new();
     }
     let known = match (

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use crate::metrics::Assumption;
+use crate::plan::solve::answer::SOLVE_SCHEMA;
 
 use super::cells::{count, figure, in_full, percent, rate, size, time};
-use super::formulas::{Formula, OUTCOME, ROW};
+use super::formulas::{Formula, OUTCOME, ROW, SERVING, SOLVED, SOME};
 use super::page::Page;
 
 /// Figures of a group that are listed.
@@ -86,11 +87,39 @@ fn owner<'a>(result: &'a Value, key: &str) -> (&'a Value, String, bool) {
     (node.unwrap_or(result), all[depth..].join("."), depth == 2)
 }
 
+/// The entry of a key, or of the nearest group around it that has one.
+fn formula<'a>(tables: &[&'a [Formula]], key: &str) -> Option<&'a Formula> {
+    let named = |key: &str| tables.iter().copied().flatten().find(|f| f.key == key);
+    let mut key = key;
+    loop {
+        match (named(key), key.rsplit_once('.')) {
+            (Some(formula), _) => return Some(formula),
+            (None, Some((group, _))) => key = group,
+            (None, None) => return None,
+        }
+    }
+}
+
+/// Whether a figure has an explanation: that of a server or an outcome, or (`searched`) of a card in a search.
+pub fn explained(key: &str, searched: bool) -> bool {
+    let tables: &[&[Formula]] = if searched {
+        &[SOLVED]
+    } else {
+        &[OUTCOME, SERVING, SOME]
+    };
+    formula(tables, &parts(key).join(".")).is_some()
+}
+
 /// The explanation of a key that [`find`] finds.
 pub fn page(result: &Value, key: &str) -> Page {
     let (node, inner, row) = owner(result, key);
-    let table = if row { ROW } else { OUTCOME };
-    let formula = table.iter().find(|f| f.key == inner);
+    let searched = result.get("schema").and_then(Value::as_str) == Some(SOLVE_SCHEMA);
+    let tables: &[&[Formula]] = match (row, searched) {
+        (true, true) => &[SOLVED],
+        (true, false) => &[ROW],
+        _ => &[OUTCOME, SERVING, SOME],
+    };
+    let formula = formula(tables, &inner);
     let mut page = Page::default();
     page.title(key.to_string());
     match find(result, key) {
@@ -171,6 +200,9 @@ fn shown(key: &str, value: &Value) -> String {
         (Value::Bool(b), _) => if *b { "yes" } else { "no" }.into(),
         (_, Some(n)) if key.ends_with("bytes_per_s") => rate(Some(n)),
         (_, Some(n)) if key.ends_with("tokens_per_s") => format!("{} tokens/s", figure(Some(n))),
+        (_, Some(n)) if key.ends_with("requests_per_s") => {
+            format!("{} requests/s", figure(Some(n)))
+        }
         (_, Some(n)) if key.ends_with("_share") => percent(n),
         (_, Some(n)) if key.ends_with("_s") => time(Some(n)),
         (_, Some(_)) if key.ends_with("_bytes") => bytes(value),

@@ -167,14 +167,23 @@ fn memory(page: &mut Page, o: &Outcome) {
             ),
         );
     }
+    if m.weights_host_bytes > 0 {
+        let text = format!("{} GiB, streamed in every step", gib(m.weights_host_bytes));
+        facts.push(("  weights among it", text));
+    }
     page.facts(facts);
 }
 
 fn speed(page: &mut Page, o: &Outcome) {
     let t = &o.throughput;
     page.title("Speed (decode; prefill is its own figure)");
-    page.facts([
-        ("output tokens/s, whole run", figure(t.output_tokens_per_s)),
+    let mut facts = vec![("output tokens/s, whole run", figure(t.output_tokens_per_s))];
+    if let Some(factor) = o.length_factor {
+        let equal = figure(t.equal_answers_tokens_per_s);
+        let text = format!("{equal}: answers are {factor} times as long");
+        facts.push(("  at equal answers", text));
+    }
+    facts.extend([
         ("  at the end of the chains", figure(t.at_end_tokens_per_s)),
         (
             "  if all fitted in HBM",
@@ -191,6 +200,7 @@ fn speed(page: &mut Page, o: &Outcome) {
         ("prefill of all prompts", time(t.prefill_s)),
         ("first prefill to last token", time(t.makespan_s)),
     ]);
+    page.facts(facts);
     let s = &o.step;
     let parts = [
         ("linear layers", s.linear_s),

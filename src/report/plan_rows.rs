@@ -192,6 +192,7 @@ fn title(name: &str) -> &str {
         "fp8-kv" => "8-bit KV (fp8; llama.cpp: q8_0)",
         "int4-weights" => "int4 weights (another model)",
         "twice-the-gpus" => "twice the GPUs",
+        "weights-in-ddr" => "weights in DDR, streamed",
         "stream" => "spill, streamed",
         "staged" => "spill, staged",
         "direct" => "spill, read in place",

@@ -17,6 +17,8 @@ pub(super) fn check(settings: &Settings) -> Result<()> {
     depth(settings)?;
     lengths(settings)?;
     load(settings)?;
+    weights(settings)?;
+    longer(settings)?;
     staging(settings)
 }
 
@@ -189,6 +191,45 @@ fn staging(settings: &Settings) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Weights stream as T1 does: nothing else shares the link with them, and only one of the two can be what gives way.
+fn weights(settings: &Settings) -> Result<()> {
+    let Some(given) = settings.asked("weights-in-ddr") else {
+        return Ok(());
+    };
+    let (t1, policy) = (value(settings, "t1"), value(settings, "policy"));
+    let mode = t1.split(':').next().unwrap_or_default();
+    if !matches!(mode, "stream" | "staged") {
+        let why = format!("weights stream over the link, beside {mode} that is not modelled");
+        return Err(clash(settings, "weights-in-ddr", &why)
+            .help("use --t1 stream, or leave --weights-in-ddr out"));
+    }
+    let name = policy.split(':').next().unwrap_or_default();
+    let tiers = matches!(name, "four-tier" | "oracle");
+    let open = tiers && (policy.contains("hbm=fit") || !policy.contains("hbm="));
+    if given.text() == "fit" && open && settings.asked("policy").is_some() {
+        return Err(clash(
+            settings,
+            "weights-in-ddr",
+            "fit lets weights make the room, and the policy's hbm=fit lets KV make it",
+        )
+        .help("use --policy full, or say how much KV stays: --policy four-tier:hbm=0.5"));
+    }
+    Ok(())
+}
+
+/// A file of lengths says how long answers are.
+fn longer(settings: &Settings) -> Result<()> {
+    match length_file(settings) {
+        Some(how) if settings.asked("length-factor").is_some() => Err(clash(
+            settings,
+            "length-factor",
+            &format!("occupancy `{how}` gives each request its own lengths"),
+        )
+        .help("leave --length-factor out, or use --occupancy lockstep")),
+        _ => Ok(()),
+    }
 }
 
 fn clash(settings: &Settings, name: &str, why: &str) -> Error {

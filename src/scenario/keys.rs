@@ -119,6 +119,9 @@ pub const KEYS: &[Key] = &[
          selective:top-p=0.9 what is fetched (predict=fetched-only or last-row after a comma)"),
     key("home", "PLACE", Kind::Text, Some("ddr"), &[],
         "Where they live: ddr, or a home of the machine such as peer or cxl (`kvplan show hardware NAME`)"),
+    key("weights-in-ddr", "HOW", Kind::Text, None, &[],
+        "Weights of the layers that lie in host memory and stream over the link in every step: a share (0.3), a size over \
+         all GPUs (20GiB), or fit: as little as lets the rest fit"),
     key("overlap", "WHEN", Kind::Text, Some("layer"), &["serial", "layer"],
         "Transfers wait for compute, or run a layer ahead of it"),
     key("fidelity", "HOW", Kind::Text, Some("step"), &["step", "layer"],
@@ -152,6 +155,8 @@ pub const KEYS: &[Key] = &[
         "What becomes of the latest request when HBM is full: computed again, or swapped to host memory [default: recompute]"),
     key("slo", "LIMITS", Kind::Text, None, &[],
         "What an answer may take, for goodput: any of ttft=1s,tpot=50ms,e2e=60s"),
+    key("length-factor", "F", Kind::Real, None, &[],
+        "Times as many output tokens where the policy destroys tokens: models that miss some write longer answers"),
     key("phase", "HOW", Kind::Text, Some("seeded"), &["seeded", "lockstep"],
         "Re-tier steps of the requests: drawn by seed, or all at once"),
     key("memory-fraction", "SHARE", Kind::Real, Some("0.95"), &[],

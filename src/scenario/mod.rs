@@ -10,6 +10,7 @@
 
 mod contradict;
 pub mod file;
+pub mod inputs;
 pub mod keys;
 mod load;
 pub mod print;
@@ -51,6 +52,8 @@ pub struct Scenario {
     pub policy: String,
     /// Whether all requests are at the same length at once.
     pub occupancy: Occupancy,
+    /// Times as many output tokens where the policy destroys tokens [1..=100]; none counts none.
+    pub length_factor: Option<f64>,
     /// Lengths of each request where they differ (`occupancy` is then `Listed`): `prompt` and `output` are the largest.
     pub lengths: Option<Arc<Lengths>>,
     /// Requests over time instead of a static batch: `batch` is then the most that run together, `prompt` and `output` are
@@ -68,6 +71,8 @@ pub struct Scenario {
     pub audit: bool,
     /// Remarks that qualify the question; they belong into the notes of its answer.
     pub notes: Vec<String>,
+    /// Files that its settings name.
+    pub named: Vec<String>,
     /// Every setting as resolved; kept in the result, so that it can be run again.
     pub asked: Vec<Asked>,
 }
@@ -82,6 +87,24 @@ impl Scenario {
             load: None,
             ..self.clone()
         }
+    }
+
+    /// The same with answers `factor` times as long, rounded up; none if one is longer than is simulated.
+    pub fn longer(&self, factor: f64) -> Option<Self> {
+        let most = f64::from(read::MAX_TOKENS);
+        #[allow(clippy::cast_possible_truncation)] // at most `most`
+        let long = |n: u32| {
+            let n = (f64::from(n) * factor).ceil();
+            (n <= most).then_some(n as u32)
+        };
+        let mut out = self.clone();
+        out.output = long(self.output)?;
+        if let Some(load) = &mut out.load {
+            for request in &mut Arc::make_mut(load).load.requests {
+                request.output = long(request.output)?;
+            }
+        }
+        Some(out)
     }
 
     /// Requests in all: those of the load, or of the batch.

@@ -1,7 +1,8 @@
 //! Texts of settings as numbers and words, with the range in every refusal.
 
-use crate::deploy::T1Mode;
+use crate::deploy::{HostWeights, T1Mode};
 use crate::error::{Error, Result, did_you_mean};
+use crate::model::Model;
 use crate::timeline::Selection;
 use crate::units::{Bytes, text};
 
@@ -155,4 +156,47 @@ pub(super) fn split(settings: &Settings) -> Result<u32> {
         Some(_) => number(settings, "split", 1, 2),
         None => Ok(1),
     }
+}
+
+/// Weights in host memory: a share, a size, or `fit`; none where nothing was said.
+pub(super) fn host_weights(settings: &Settings, model: &Model) -> Result<Option<HostWeights>> {
+    const NAME: &str = "weights-in-ddr";
+    if settings.get(NAME).is_none() {
+        return Ok(None);
+    }
+    let text = text_of(settings, NAME)?;
+    if text == "fit" {
+        return Ok(Some(HostWeights::Fit));
+    }
+    if let Ok(share) = text::share(text) {
+        return Ok(Some(HostWeights::Share(share)));
+    }
+    let help = "write a share of the layers' weights (0.3), a size over all GPUs (20GiB), or fit";
+    let size = text::bytes(text).map_err(|e| settings.wrong(NAME, e).help(help))?;
+    let format = crate::model::WeightFormat::parse(text_of(settings, "weights")?)?;
+    let layers = Bytes(model.weights_bytes(&format).layers);
+    if size > layers {
+        let most = text::show_bytes(layers);
+        let why = format!(
+            "`{text}` is more than the {most} of the layers of {}",
+            model.id
+        );
+        return Err(settings.wrong(NAME, why).help(help));
+    }
+    Ok(Some(HostWeights::Size(size)))
+}
+
+/// Times as many output tokens; none where nothing was said.
+pub(super) fn length_factor(settings: &Settings) -> Result<Option<f64>> {
+    const NAME: &str = "length-factor";
+    if settings.get(NAME).is_none() {
+        return Ok(None);
+    }
+    let text = text_of(settings, NAME)?;
+    let factor = text
+        .parse()
+        .ok()
+        .filter(|f: &f64| (1.0..=100.0).contains(f));
+    let wrong = || settings.wrong(NAME, format!("`{text}` is not a number from 1 to 100"));
+    factor.map(Some).ok_or_else(wrong)
 }

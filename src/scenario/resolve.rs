@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::catalog;
 use crate::deploy::{Compact, Deployment, Fidelity, Layout, Overlap, ScoreCost, T1Mode, WriteBack};
 use crate::error::{Error, Result, did_you_mean};
 use crate::hardware::Hardware;
@@ -18,12 +19,13 @@ use crate::workload::{Arrivals, Drawn, Lengths};
 
 use super::keys::Key;
 use super::read::{
-    MAX_BATCH, MAX_TOKENS, fraction, number, number_in, seed, size, split, t1, text_of, word,
+    MAX_BATCH, MAX_TOKENS, fraction, host_weights, length_factor, number, number_in, seed, size,
+    split, t1, text_of, word,
 };
 use super::settings::{Given, Origin, Settings};
 use super::{
-    Asked, Card, Occupancy, Phase, Question, Scenario, TraceRef, UnderLoad, Verb, contradict, load,
-    world,
+    Asked, Card, Occupancy, Phase, Question, Scenario, TraceRef, UnderLoad, Verb, contradict,
+    inputs, load, world,
 };
 
 /// The scenario of `simulate`.
@@ -84,7 +86,10 @@ pub fn question(settings: &Settings) -> Result<Question> {
 fn asked(settings: &Settings, base: &Scenario, cards: &[Card]) -> Vec<Asked> {
     let mut ids: Vec<&str> = cards.iter().map(|c| c.hardware.id.as_str()).collect();
     ids.dedup();
+    let by_path = |given: &Given| given.texts.iter().any(|t| catalog::extension(t).is_some());
     let resolved = |key: &Key, given: &Given| match key.name {
+        // A file keeps its path: its id would name nothing, or something else.
+        "model" | "hardware" if by_path(given) => given.text(),
         "model" => base.deployment.model.id.clone(),
         "hardware" => ids.join(", "),
         "weights" => base.deployment.weights.to_string(),
@@ -128,6 +133,13 @@ pub fn adapt(settings: &mut Settings) -> Result<()> {
     {
         settings.set("depth", &["1".into()], Origin::Default)?;
     }
+    let fits = settings
+        .get("weights-in-ddr")
+        .is_some_and(|g| g.text() == "fit");
+    if fits && !said(settings, "policy") {
+        // Weights make the room that hbm=fit would make by moving KV.
+        settings.set("policy", &["full".into()], Origin::Default)?;
+    }
     if settings.verb == Verb::Simulate && said(settings, "trace") {
         adapt_to_trace(settings)?;
     }
@@ -140,7 +152,11 @@ fn adapt_to_trace(settings: &mut Settings) -> Result<()> {
         return Ok(());
     };
     let open = |name: &str| settings.asked(name).is_none();
-    let (prompt_open, output_open, policy_open) = (open("prompt"), open("output"), open("policy"));
+    let fits = settings
+        .get("weights-in-ddr")
+        .is_some_and(|g| g.text() == "fit");
+    let policy_open = open("policy") && !fits;
+    let (prompt_open, output_open) = (open("prompt"), open("output"));
     if (prompt_open || output_open) && contradict::length_file(settings).is_none() {
         let (prompt, rows) = common_lengths(settings, &paths, prompt_open)?;
         if prompt_open {
@@ -273,6 +289,7 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
         policy: world::policy(text_of(settings, "policy")?)
             .map_err(|e| place(settings, "policy", e))?,
         occupancy,
+        length_factor: length_factor(settings)?,
         lengths,
         load,
         phase: match word(settings, "phase")? {
@@ -284,6 +301,7 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
         intervals: intervals(settings)?,
         audit: settings.audit,
         notes: Vec::new(),
+        named: inputs::named(settings),
         asked: Vec::new(),
         deployment,
     };
@@ -405,6 +423,7 @@ fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
             _ => ScoreCost::Fused,
         },
         home: text_of(settings, "home")?.to_string(),
+        host_weights: host_weights(settings, &model)?,
         memory_fraction: fraction(settings)?,
         vram_reserve: size(settings, "vram-reserve")?,
         model,

@@ -11,6 +11,7 @@ use crate::model::{Attention, KvFormat, Layer};
 
 mod mixed;
 mod step;
+mod weights;
 
 use super::linear::Routing;
 use super::{attention, collective, cpu, linear, prefill, transfer};
@@ -38,6 +39,8 @@ pub struct Class {
     pub lse_bytes: f64,
     /// HBM bytes that a token costs besides, where the policy looks at the weights of attention; else 0.
     pub score_token: f64,
+    /// Bytes of one layer's weights that cross the link in every step, one GPU.
+    pub host_weights: f64,
     /// Share of a token's KV that a pass over K alone reads.
     key_share: f64,
     /// Query heads on one GPU.
@@ -150,7 +153,7 @@ impl Prepared {
             classes[at].count += 1;
             order.push(u8::try_from(at).unwrap_or(u8::MAX));
         }
-        Self {
+        let mut prepared = Self {
             classes,
             runs: runs(&order),
             order,
@@ -164,7 +167,9 @@ impl Prepared {
             kernels: deployment.runtime.kernel_share.get(),
             calls: 1.0,
             deployment: deployment.clone(),
-        }
+        };
+        prepared.place_weights();
+        prepared
     }
 
     /// The same for a policy that looks at the weights of every step, at the deployment's score cost (see
@@ -238,6 +243,11 @@ impl Prepared {
 
     /// Costs of a step of `m` sequences.
     pub fn batch(&self, m: u32) -> BatchCost {
+        self.batch_of(m, None)
+    }
+
+    /// The same where replicas that share experts have `all` tokens together; none: each as many as this one.
+    pub fn batch_of(&self, m: u32, all: Option<f64>) -> BatchCost {
         let rows = f64::from(m);
         let d = &self.deployment;
         let wide = f64::from(d.model.hidden) * 2.0 * rows;
@@ -246,7 +256,11 @@ impl Prepared {
         let linear: Vec<f64> = self
             .classes
             .iter()
-            .map(|c| self.linear(&c.layer.matrices(d.model.hidden), rows) + self.exchange(c, rows))
+            .map(|c| {
+                let matrices = c.layer.matrices(d.model.hidden);
+                let products = self.linear_of(&matrices, rows, all);
+                products + self.exchange(c, rows, all) + self.weight_write(c)
+            })
             .collect();
         let (other, collective) = (d.runtime.layer_other.get(), 2.0 * reduce);
         let layers = self.order.len() as f64;
@@ -269,17 +283,26 @@ impl Prepared {
 
     /// Seconds of these matrices for `rows` tokens on one GPU.
     pub fn linear(&self, matrices: &[Matrix], rows: f64) -> f64 {
-        matrices.iter().map(|m| self.matrix(m, rows)).sum()
+        self.linear_of(matrices, rows, None)
     }
 
-    fn matrix(&self, m: &Matrix, rows: f64) -> f64 {
+    /// The same where replicas that share experts have `all` tokens together.
+    fn linear_of(&self, matrices: &[Matrix], rows: f64, all: Option<f64>) -> f64 {
+        matrices.iter().map(|m| self.matrix(m, rows, all)).sum()
+    }
+
+    fn matrix(&self, m: &Matrix, rows: f64, all: Option<f64>) -> f64 {
+        let gpus = f64::from(self.deployment.gpus);
+        if m.copies <= 1 || self.expert_ranks <= 1.0 {
+            return self.matrix_over(m, gpus, rows);
+        }
         // A share of the experts for the tokens of all who share them.
-        let ranks = if m.copies > 1 { self.expert_ranks } else { 1.0 };
-        self.matrix_over(m, ranks * f64::from(self.deployment.gpus), ranks * rows)
+        let ranks = self.expert_ranks;
+        self.matrix_over(m, ranks * gpus, all.unwrap_or(ranks * rows))
     }
 
     /// Seconds in which the tokens of a layer with shared experts reach them and come back.
-    fn exchange(&self, class: &Class, rows: f64) -> f64 {
+    fn exchange(&self, class: &Class, rows: f64, all: Option<f64>) -> f64 {
         let shared = class
             .layer
             .matrices(self.deployment.model.hidden)
@@ -288,7 +311,8 @@ impl Prepared {
         if self.expert_ranks <= 1.0 || !shared {
             return 0.0;
         }
-        let bytes = f64::from(self.deployment.model.hidden) * 2.0 * rows;
+        let each = all.map_or(rows, |all| all / self.expert_ranks);
+        let bytes = f64::from(self.deployment.model.hidden) * 2.0 * each;
         let interconnect = self.deployment.hardware.interconnect.as_ref();
         2.0 * collective::all_reduce(interconnect, self.expert_ranks, bytes)
     }
@@ -306,7 +330,7 @@ impl Prepared {
 
     /// The output head: one kernel over the vocabulary.
     fn head(&self, rows: f64) -> f64 {
-        self.matrix(&self.deployment.model.head_matrix(), rows)
+        self.matrix(&self.deployment.model.head_matrix(), rows, None)
     }
 
     /// The same with the whole vocabulary on every GPU, as some tables sum it.
@@ -375,7 +399,8 @@ impl Prepared {
         let mut seconds = 0.0;
         for class in &self.classes {
             let matrices = class.layer.matrices(d.model.hidden);
-            let products = chunks * self.linear(&matrices, tokens / chunks);
+            let products =
+                chunks * (self.linear(&matrices, tokens / chunks) + self.weight_write(class));
             let attention = self.prompt_attention(class, parts, tokens);
             seconds += f64::from(class.count)
                 * (products + attention + chunks * d.runtime.layer_other.get());
@@ -386,12 +411,11 @@ impl Prepared {
             f64::from(d.model.hidden) * 2.0 * tokens / chunks,
         );
         let layers = self.order.len() as f64;
-        let all = seconds
-            + chunks
-                * (2.0 * layers * reduce
-                    + self.head(parts.len() as f64)
-                    + cpu::step_gap(&d.runtime, parts.len() as f64));
-        all * d.runtime.off.prefill
+        let each = 2.0 * layers * reduce
+            + self.head(parts.len() as f64)
+            + cpu::step_gap(&d.runtime, parts.len() as f64);
+        let seconds = (seconds + chunks * each) * d.runtime.off.prefill;
+        self.beside_weights(chunks, seconds)
     }
 }
 
@@ -451,6 +475,7 @@ fn class(layer: &Layer, deployment: &Deployment) -> Class {
         output_bytes: 4.0 * (width + sent),
         lse_bytes: 4.0 * sent,
         score_token: 0.0,
+        host_weights: 0.0,
         key_share,
         heads: sent,
         kv_heads,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::journal::Mark;
 use crate::metrics::Outcome;
 use crate::plan::answer::Setting;
 
@@ -19,6 +20,9 @@ pub struct Answer {
     pub kvplan_version: String,
     /// What all cells share, with every default spelt out.
     pub question: Vec<Setting>,
+    /// Files it was made from, as they were; absent if there was none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, Mark>,
     /// The axes, the slowest first.
     pub vary: Vec<Range>,
     /// By what the policies are made equal; null if they run as they are.

@@ -59,6 +59,21 @@ impl By {
         found.map_or("", |(word, _)| word)
     }
 
+    /// What a word names.
+    pub(super) fn named(word: &str) -> Option<Self> {
+        let found = NAMES.iter().find(|(name, _)| *name == word);
+        found.map(|(_, by)| *by)
+    }
+
+    /// Unit of a value, as it is written behind it.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Self::HbmPeak | Self::TotalBytes => "B",
+            Self::Retained => "",
+            Self::Tpot => "s",
+        }
+    }
+
     fn definition(self) -> &'static str {
         match self {
             Self::HbmPeak => {
@@ -104,15 +119,15 @@ impl Equal {
             Some((word, value)) => (word, Some(value)),
             None => (text, None),
         };
-        let Some((_, by)) = NAMES.iter().find(|(name, _)| *name == word) else {
+        let Some(by) = By::named(word) else {
             let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
             let near = did_you_mean(word, names.iter().copied())
                 .map_or(String::new(), |n| format!("did you mean `{n}`? "));
             return Err(Error::usage(format!("--equal: unknown `{word}`"))
                 .help(format!("{near}it takes {}", names.join(", "))));
         };
-        let target = value.map(|v| target(*by, v)).transpose()?;
-        Ok(Self { by: *by, target })
+        let target = value.map(|v| target(by, v)).transpose()?;
+        Ok(Self { by, target })
     }
 
     /// As an answer has it.

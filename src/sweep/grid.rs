@@ -52,6 +52,16 @@ impl Grid {
         Ok(Self { base, axes, cells })
     }
 
+    /// The cells of axes alone, for who only counts them.
+    ///
+    /// # Errors
+    /// Usage: too many cells.
+    pub(super) fn bare(axes: Vec<Axis>) -> Result<Self> {
+        let cells = count(&axes)?;
+        let base = Settings::defaults(Verb::Simulate);
+        Ok(Self { base, axes, cells })
+    }
+
     /// How many cells.
     pub fn cells(&self) -> usize {
         self.cells

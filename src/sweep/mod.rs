@@ -4,7 +4,8 @@
 //! says which cells there are ([`grid`]), in which order they share replays (`work`), which of them are not dominated
 //! ([`pareto`]), how policies are brought to something equal ([`equal`]), and what survives a kill ([`journal`]). A cell
 //! that cannot be asked (a contradiction, GPUs that do not divide the heads) is a cell with its reason: one bad corner
-//! must not cost the grid. Damage in a recording stops the sweep, since every cell would rest on it.
+//! must not cost the grid. Damage in a recording stops the sweep, since every cell would rest on it. Beyond one machine a
+//! grid is cut into shards ([`shard`]) that an existing scheduler runs, and [`merge`] joins them.
 //!
 //! Rival design: a shell loop over `simulate`; it opens and replays the recording in every cell, and a value that makes
 //! no sense is found an hour in. Ignored: cells that could be left out because a neighbour decides them (the grid is
@@ -16,19 +17,25 @@ pub mod by_counts;
 pub mod equal;
 pub mod figure;
 pub mod grid;
+pub mod head;
 pub mod journal;
 mod knob;
+pub mod merge;
 pub mod pareto;
+pub mod shard;
 mod work;
 
-pub use work::run;
+pub use work::{run, run_shard};
+
+use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
+use crate::journal::Mark;
 use crate::plan::answer::Setting;
 use crate::scenario::settings::Origin;
 use crate::scenario::{Settings, Verb, keys, resolve};
 
-use answer::{Answer, Cell, Range, SWEEP_SCHEMA};
+use answer::{Aim, Answer, Cell, EqualBy, Range, SWEEP_SCHEMA};
 use axis::Axis;
 use equal::Equal;
 use grid::Grid;
@@ -97,10 +104,43 @@ impl Sweep {
     /// The answer, from all its cells.
     ///
     /// # Errors
+    /// Internal: a cell is missing. Usage: a file that it reads is gone.
+    pub fn answer(&self, cells: Vec<Cell>) -> Result<Answer> {
+        let frame = Frame {
+            question: question(&self.grid),
+            inputs: head::files(&self.grid)?,
+            vary: ranges(&self.grid),
+            equal: self.equal.map(|e| e.describe()),
+            pareto: self.pareto.clone(),
+        };
+        frame.answer(cells)
+    }
+
+    /// The objectives of the front, as part of an answer.
+    fn aims(&self) -> Option<Vec<Aim>> {
+        let list = self.pareto.as_ref();
+        list.map(|list| list.iter().map(Objective::aim).collect())
+    }
+}
+
+/// An answer before its cells.
+struct Frame {
+    question: Vec<Setting>,
+    inputs: BTreeMap<String, Mark>,
+    vary: Vec<Range>,
+    equal: Option<EqualBy>,
+    pareto: Option<Vec<Objective>>,
+}
+
+impl Frame {
+    /// The answer with all its cells, in any order.
+    ///
+    /// # Errors
     /// Internal: a cell is missing.
-    pub fn answer(&self, mut cells: Vec<Cell>) -> Result<Answer> {
+    fn answer(self, mut cells: Vec<Cell>) -> Result<Answer> {
         cells.sort_unstable_by_key(|c| c.index);
-        if cells.iter().map(|c| c.index).ne(0..self.grid.cells()) {
+        let all: usize = self.vary.iter().map(|a| a.values.len()).product();
+        if cells.iter().map(|c| c.index).ne(0..all) {
             return Err(Error::internal("a cell of the sweep is missing"));
         }
         if let Some(objectives) = &self.pareto {
@@ -109,12 +149,12 @@ impl Sweep {
         Ok(Answer {
             schema: SWEEP_SCHEMA.into(),
             kvplan_version: env!("CARGO_PKG_VERSION").into(),
-            question: question(&self.grid),
-            vary: ranges(&self.grid),
-            equal: self.equal.map(|e| e.describe()),
+            question: self.question,
+            inputs: self.inputs,
+            vary: self.vary,
+            equal: self.equal,
             pareto: self
                 .pareto
-                .as_ref()
                 .map(|list| list.iter().map(Objective::aim).collect()),
             notes: notes(&cells),
             cells,

@@ -13,6 +13,7 @@ use crate::scenario::{Scenario, TraceRef, resolve};
 use super::Sweep;
 use super::answer::{Cell, Solved};
 use super::grid::Grid;
+use super::shard::Shard;
 
 /// Most cells of a window.
 const WINDOW: usize = 256;
@@ -29,12 +30,26 @@ pub fn run(
     finished: Vec<Cell>,
     sink: &(dyn Fn(&Cell) -> Result<()> + Sync),
 ) -> Result<Vec<Cell>> {
+    run_shard(sweep, Shard { number: 1, of: 1 }, finished, sink)
+}
+
+/// The same for the cells of one shard.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_shard(
+    sweep: &Sweep,
+    shard: Shard,
+    finished: Vec<Cell>,
+    sink: &(dyn Fn(&Cell) -> Result<()> + Sync),
+) -> Result<Vec<Cell>> {
     let grid = &sweep.grid;
     let mut done = vec![false; grid.cells()];
     for cell in &finished {
         done[cell.index] = true;
     }
-    let mut left = (0..grid.cells())
+    let mut left = shard
+        .turns(grid.cells())
         .map(|turn| grid.at_turn(turn))
         .filter(|index| !done[*index])
         .peekable();

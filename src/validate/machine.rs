@@ -64,6 +64,7 @@ impl Machine {
             score_cost: ScoreCost::Fused,
             home: "ddr".into(),
             memory_fraction: setup.memory_fraction,
+            host_weights: None,
             vram_reserve: Bytes(0),
         }
         .with_kernels()

@@ -1,15 +1,14 @@
 //! A recorded run of a server: the engine under its load, divided as it was.
 //!
-//! Everything is in HBM. Replicas (data parallel) take requests in turn, each with a batch and a budget of its own, and run
-//! in step with each other, for their experts are shared where expert parallelism is on: a rank holds its share of them and
-//! computes it for the tokens of all ranks, which cross the interconnect there and back. The makespan is that of the last
-//! replica. Ignored: the balancer's look at queues, which takes turns where requests are alike; ranks that wait for a
-//! longer step of another.
+//! Everything is in HBM. Replicas (data parallel) take requests in turn, each with a batch and a budget of its own. Where
+//! expert parallelism is on their experts are shared: a rank holds its share of them and computes it for the tokens of all
+//! ranks, which cross the interconnect there and back, and all run in step ([`together`]). The makespan is that of the last
+//! replica. Ignored: the balancer's look at queues, which takes turns where requests are alike.
 
 use std::sync::Arc;
 
 use super::machine::{Machine, Setup};
-use crate::engine::serve::{GiveWay, Life, Rules, Serve, Server};
+use crate::engine::serve::{GiveWay, Life, Rules, Serve, Server, together};
 use crate::engine::{Job, Unwatched};
 use crate::hardware::Choose;
 use crate::memory::Ledger;
@@ -82,10 +81,7 @@ pub fn figures(machine: &Machine, service: &Service) -> Option<Figures> {
     if d.experts {
         prepared.expert_ranks = f64::from(d.replicas);
     }
-    let mut lives = Vec::new();
-    for replica in 0..d.replicas {
-        lives.extend(replica_lives(&prepared, service, replica)?);
-    }
+    let lives = lives(&prepared, service)?;
     let makespan = lives.iter().map(|l| l.last).max()?.secs();
     let tokens: f64 = lives.iter().map(|l| f64::from(l.output)).sum();
     let ttft = lives.iter().map(|l| l.times().ttft.secs()).collect();
@@ -104,9 +100,43 @@ fn summed(mut all: Vec<f64>) -> Option<[f64; 3]> {
     Some([mean, at(0.5)?, at(0.99)?])
 }
 
+/// What all requests live through.
+fn lives(prepared: &Prepared, service: &Service) -> Option<Vec<Life>> {
+    let ledger = Ledger::new(prepared);
+    let d = service.division;
+    let shares: Vec<_> = (0..d.replicas).map(|r| blocks(service, r)).collect();
+    let servers = (0..d.replicas).zip(&shares);
+    let servers = servers.map(|(r, blocks)| server(prepared, &ledger, service, r, blocks));
+    let servers: Vec<Server<'_>> = servers.collect::<Option<_>>()?;
+    let served = if d.experts && d.replicas > 1 {
+        together(servers).ok()?
+    } else {
+        let alone = servers.into_iter().map(|s| s.run(&mut Unwatched).ok());
+        alone.collect::<Option<Vec<_>>>()?
+    };
+    Some(served.into_iter().flat_map(|s| s.lives).collect())
+}
+
+/// Prompt blocks of a replica's requests, where they are shared.
+fn blocks(service: &Service, replica: u32) -> Vec<Vec<u32>> {
+    if !service.prefix_cache {
+        return Vec::new();
+    }
+    let replicas = service.division.replicas as usize;
+    let all = service.load.blocks.iter();
+    let own = all.skip(replica as usize).step_by(replicas.max(1));
+    own.cloned().collect()
+}
+
 /// One replica with its share of the requests.
-fn replica_lives(prepared: &Prepared, service: &Service, replica: u32) -> Option<Vec<Life>> {
-    let (ledger, load) = (Ledger::new(prepared), &service.load);
+fn server<'a>(
+    prepared: &'a Prepared,
+    ledger: &'a Ledger,
+    service: &Service,
+    replica: u32,
+    blocks: &'a [Vec<u32>],
+) -> Option<Server<'a>> {
+    let load = &service.load;
     let own = |i: usize| i % service.division.replicas as usize == replica as usize;
     let jobs: Vec<Job> = load
         .requests
@@ -119,20 +149,14 @@ fn replica_lives(prepared: &Prepared, service: &Service, replica: u32) -> Option
             phase: 0,
         })
         .collect();
-    let blocks: Vec<Vec<u32>> = if service.prefix_cache {
-        let all = load.blocks.iter().enumerate().filter(|(i, _)| own(*i));
-        all.map(|(_, b)| b.clone()).collect()
-    } else {
-        Vec::new()
-    };
     let runtime = &prepared.deployment.runtime;
     #[allow(clippy::cast_possible_truncation)] // a count of tokens
     let usual = runtime.batched_tokens.get() as u32;
     let server = Server::new(Serve {
         prepared,
-        ledger: &ledger,
+        ledger,
         jobs,
-        blocks: &blocks,
+        blocks,
         block_tokens: load.block_tokens,
         rules: Rules {
             max_running: service.max_running.unwrap_or(USUAL_RUNNING),
@@ -143,7 +167,7 @@ fn replica_lives(prepared: &Prepared, service: &Service, replica: u32) -> Option
             ddr: ledger.ddr_capacity.as_f64(),
         },
     });
-    Some(server.ok()?.run(&mut Unwatched).ok()?.lives)
+    server.ok()
 }
 
 /// A placement with everything in HBM.

@@ -12,6 +12,9 @@
 //!   22.8 GB at 0.87 x 4,800 = 5.5 ms; weights 70.5 GB at 0.75 x 4,800 = 19.6 ms; 80 layers x (11 us attention + 4 x 3 us
 //!   matrices + 9 us norms) = 2.6 ms; CPU 1 ms: 29 ms, 8 / 29 ms = 271 tokens/s.
 //! H100 streaming: T1 grows from 0 at step 1,200 to 37 GB; mean 17.1 GB / 55 GB/s = 0.31 s: 25 tokens/s.
+//! H100, weights streamed instead: 42.9 GB of KV with room for 5.8, so 37.1 GB of weights go, and 2 of 80 layers as buffers
+//!   more: 38.1 GB / 55 GB/s = 0.69 s in every step, 11.5 tokens/s; KV in host memory grows to that only at the end.
+//!   GH200: room for 22.6 GB, 20.8 GB / 337 GB/s = 62 ms, 129 tokens/s. RTX PRO 6000: 20.8 / 55 = 0.38 s, 21 tokens/s.
 //! H100 host attention: 17.2 GB / 230 GB/s = 75 ms + 35 ms: 74 tokens/s.
 
 use kvplan::plan::answer::{Alternative, Plan, Row};
@@ -53,6 +56,7 @@ fn default_question_against_a_calculation_by_hand() {
     assert_eq!(h100.needed_tokens, 131_072);
     rate(h100, "engine", 46.0);
     rate(h100, "stream", 25.0);
+    rate(h100, "weights-in-ddr", 11.5);
     rate(h100, "host-attention", 74.0);
     rate(h100, "fp8-kv", 92.0);
     assert!(way(h100, "fp8-kv").outcome.preemptions > 0);
@@ -64,11 +68,13 @@ fn default_question_against_a_calculation_by_hand() {
     assert!(way(h200, "all-in-hbm").outcome.fits && !h200.verdict.pays);
     rate(h200, "all-in-hbm", 271.0);
     rate(h200, "fp8-kv", 296.0);
+    rate(h200, "weights-in-ddr", 271.0);
 
     let gh200 = row("gh200");
     near("gh200 pool", gh200.pool_tokens as f64, 69_000.0);
     rate(gh200, "engine", 163.0);
     rate(gh200, "stream", 214.0);
+    rate(gh200, "weights-in-ddr", 129.0);
     rate(gh200, "host-attention", 183.0);
     rate(gh200, "fp8-kv", 253.0);
     assert_eq!(way(gh200, "fp8-kv").outcome.preemptions, 0);
@@ -78,6 +84,7 @@ fn default_question_against_a_calculation_by_hand() {
     let pro = row("rtx-pro-6000");
     rate(pro, "engine", 88.0);
     rate(pro, "stream", 62.0);
+    rate(pro, "weights-in-ddr", 21.0);
     rate(pro, "host-attention", 103.0);
     rate(pro, "fp8-kv", 139.0);
     rate(pro, "smaller-batch", 70.0);

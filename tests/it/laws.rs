@@ -76,7 +76,7 @@ pub(crate) fn flags() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         select(vec!["fp16", "fp8", "q4_0"]),
         select(vec!["0.95", "0.3"]),
         select(vec!["step", "layer"]),
-        0u32..99,
+        (0u32..99, select(vec!["", "", "", "0.2", "1", "1GiB"])),
     );
     (machine, load, tier, rest).prop_map(|(m, l, t, r)| {
         let mut flags = vec![
@@ -95,8 +95,11 @@ pub(crate) fn flags() -> impl Strategy<Value = Vec<(&'static str, String)>> {
             ("kv", r.4.into()),
             ("memory-fraction", r.5.into()),
             ("fidelity", r.6.into()),
-            ("seed", r.7.to_string()),
+            ("seed", r.7.0.to_string()),
         ];
+        if !r.7.1.is_empty() && (l.3 == "full" || t.0 != "host-attention") {
+            flags.push(("weights-in-ddr", r.7.1.into()));
+        }
         if l.3 != "full" {
             flags.extend([
                 ("t1", t.0.to_string()),

@@ -2,7 +2,7 @@
 
 use kvplan::metrics::Outcome;
 use kvplan::plan::answer::Plan;
-use kvplan::report::formulas::{OUTCOME, ROW};
+use kvplan::report::formulas::{OUTCOME, ROW, SERVING, SOLVED, SOME};
 use kvplan::report::{Style, csv, explain, json, md, table};
 use serde_json::Value;
 
@@ -242,6 +242,56 @@ fn every_figure_can_be_explained() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// What the binary answers, as JSON.
+fn asked(args: &[&str]) -> Value {
+    let out = std::process::Command::new(env!("CARGO_BIN_EXE_kvplan"))
+        .args(args)
+        .args(["--format", "json"])
+        .output()
+        .unwrap();
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+#[rustfmt::skip] // one question a line
+const UNDER_LOAD: &[&str] = &["simulate", "--arrivals", "poisson:2", "--requests", "8", "--policy", "full", "--slo", "ttft=1s"];
+#[rustfmt::skip]
+const SEARCH: &[&str] = &["plan", "--find", "max-batch", "--tpot-p99", "40ms", "--hardware", "h200-sxm", "--trace", "none", "--output", "900"];
+
+#[rustfmt::skip]
+const SOME_QUESTION: &[&str] = &["simulate", "--trace", "none", "--output", "900", "--weights-in-ddr", "0.3", "--length-factor", "1.5",
+    "--policy", "four-tier:evict=0.5,semantics=cumulative,hbm=1"];
+
+#[test]
+fn every_figure_under_load_and_of_a_search_can_be_explained() {
+    let load = asked(UNDER_LOAD);
+    for key in explain::keys(&load)
+        .iter()
+        .filter(|k| k.starts_with("serving."))
+    {
+        let word = key == "serving.own_lengths" || key.starts_with("serving.unused_tiers");
+        assert!(word || explain::explained(key, false), "{key}");
+    }
+    let page = |key: &str| {
+        let page = explain::page(&load, key);
+        table::render(&page, Style::default())
+    };
+    let ttft = page("serving.ttft.p99_s");
+    assert!(ttft.contains("TTFT: the way to the engine"), "{ttft}");
+    assert!(
+        ttft.contains("serving.queued.mean_s") && ttft.contains("front"),
+        "{ttft}"
+    );
+    assert!(page("serving.goodput_requests_per_s").contains("requests/s"));
+    let row = &asked(SEARCH)["rows"][0];
+    let words = ["hardware", "hardware_name", "gpus", "limited_by", "why"];
+    for key in explain::keys(row) {
+        assert!(
+            words.contains(&key.as_str()) || explain::explained(&key, true),
+            "{key}"
+        );
+    }
+}
+
 /// A formula may only name what a result has.
 #[test]
 fn formulas_name_keys_that_exist() {
@@ -250,6 +300,23 @@ fn formulas_name_keys_that_exist() {
     for f in OUTCOME {
         for key in f.values.iter().chain([&f.key]) {
             assert!(explain::find(alternative, key).is_some(), "{key}");
+        }
+    }
+    let (load, search) = (asked(UNDER_LOAD), asked(SEARCH));
+    for f in SERVING {
+        for key in f.values.iter().chain([&f.key]) {
+            assert!(explain::find(&load, key).is_some(), "{key}");
+        }
+    }
+    let some = asked(SOME_QUESTION);
+    for f in SOME {
+        for key in f.values.iter().chain([&f.key]) {
+            assert!(explain::find(&some, key).is_some(), "{key}");
+        }
+    }
+    for f in SOLVED {
+        for key in f.values.iter().chain([&f.key]) {
+            assert!(explain::find(&search["rows"][0], key).is_some(), "{key}");
         }
     }
     for f in ROW {

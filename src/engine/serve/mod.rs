@@ -9,12 +9,15 @@
 //! through without looking at any request. `ahead` is asynchronous scheduling: a batch is chosen while the step before it
 //! runs, so that an arrival waits for one step more and the slot of a request that ended is free one step later.
 //!
+//! Replicas that share experts run in step ([`together`]).
+//!
 //! Ignored: a prompt's pages are taken whole at its admission, where vLLM takes a chunk's; fairness, priorities,
 //! speculative tokens. Rival: queueing formulas, which have no chunks, no preemption and no tails. Ties: arrivals in the
 //! order of the load; everything else is one sequence of steps. Times are integer picoseconds: two runs are equal to the bit.
 
 mod life;
 mod prefix;
+mod replicas;
 mod room;
 mod schedule;
 mod watch;
@@ -31,6 +34,7 @@ use crate::service::Prepared;
 use crate::units::Ps;
 
 pub use life::{Life, Times};
+pub use replicas::together;
 pub use watch::{Means, Sample};
 
 use prefix::PrefixCache;
@@ -219,16 +223,16 @@ impl<'a> Server<'a> {
         loop {
             self.arrive(seen);
             self.choose(now);
-            if self.running.len() + self.filling.len() > 0 {
+            if self.busy() {
                 (now, seen) = self.steps(now, observer)?;
                 continue;
             }
             // Slots of those that just ended are free once nothing runs.
-            if std::mem::take(&mut self.lingering) > 0 && !self.waiting.is_empty() {
+            if self.lets_go() {
                 continue;
             }
             // Nothing runs: whoever is there already is taken at once, else the clock goes to the next.
-            match self.setup.jobs.get(self.next).map(|j| j.request.arrival) {
+            match self.next_arrival() {
                 _ if !self.waiting.is_empty() => {
                     return Err(Error::internal("an idle engine leaves a request waiting"));
                 }
@@ -291,6 +295,13 @@ impl<'a> Server<'a> {
 
     /// One step that begins at `start`.
     fn step<O: Observer + ?Sized>(&mut self, start: Ps, observer: &mut O) -> Result<StepTimes> {
+        let times = self.timed(start, None)?;
+        self.told(&times, observer)?;
+        Ok(times)
+    }
+
+    /// The times of a step that begins at `start`; `rows` are the tokens of all replicas, where they share experts.
+    fn timed(&mut self, start: Ps, rows: Option<f64>) -> Result<StepTimes> {
         if self.out.run.steps.len() >= super::MOST_STEPS {
             return Err(too_long(super::MOST_STEPS as f64));
         }
@@ -300,18 +311,25 @@ impl<'a> Server<'a> {
             .hold(&mut self.held, &self.setup.prepared.classes, jobs);
         let totals = *self.running.totals();
         let m = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
-        let times = if self.filling.is_empty() {
+        let times = if self.filling.is_empty() && rows.is_none() {
             self.stepper
                 .step(start, m, &self.held, &burst, totals.spilling)
         } else {
-            let cost = self.mixed(m);
+            let cost = self.mixed(m, rows);
             self.stepper
                 .step_beside(start, cost, &self.held, &burst, totals.spilling)
         };
         self.out.run.sums.add(&times, self.stepper.cost());
-        let instant = self.peaks(&times);
+        Ok(times)
+    }
+
+    /// Books a step that took `times`, and shows it.
+    fn told<O: Observer + ?Sized>(&mut self, times: &StepTimes, observer: &mut O) -> Result<()> {
+        let instant = self.peaks(times);
+        let totals = *self.running.totals();
+        let m = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
         observer.step(&StepFact {
-            times: &times,
+            times,
             held: &self.held,
             destroyed: totals.tiers[3],
             appended: totals.length,
@@ -319,12 +337,33 @@ impl<'a> Server<'a> {
             peak: self.out.run.peak.hbm,
             ddr: self.out.run.peak.ddr,
         })?;
-        self.record(m, &times, instant.total());
-        Ok(times)
+        self.record(m, times, instant.total());
+        Ok(())
+    }
+
+    /// Whether the coming step has anything to do.
+    fn busy(&self) -> bool {
+        self.running.len() + self.filling.len() > 0
+    }
+
+    /// Tokens of the coming step.
+    fn rows(&self) -> f64 {
+        let chunks: f64 = self.filling.iter().map(|f| f64::from(f.chunk)).sum();
+        self.running.len() as f64 + chunks
+    }
+
+    /// Frees the slots of those that ended, once nothing runs; whether somebody waits for one.
+    fn lets_go(&mut self) -> bool {
+        std::mem::take(&mut self.lingering) > 0 && !self.waiting.is_empty()
+    }
+
+    /// When the next request comes.
+    fn next_arrival(&self) -> Option<Ps> {
+        self.setup.jobs.get(self.next).map(|j| j.request.arrival)
     }
 
     /// Costs of `m` decode tokens beside the chunks chosen.
-    fn mixed(&self, m: u32) -> crate::service::BatchCost {
+    fn mixed(&self, m: u32, rows: Option<f64>) -> crate::service::BatchCost {
         let chunks: Vec<(u32, u32)> = self
             .filling
             .iter()
@@ -333,7 +372,11 @@ impl<'a> Server<'a> {
             .collect();
         let over = |f: &&Filling| f.chunk > 0 && f.done + f.chunk == f.total;
         let ends = u32::try_from(self.filling.iter().filter(over).count()).unwrap_or(u32::MAX);
-        self.setup.prepared.mixed(m, &chunks, m + ends)
+        match rows {
+            None => self.setup.prepared.mixed(m, &chunks, m + ends),
+            Some(_) if chunks.is_empty() => self.setup.prepared.batch_of(m, rows),
+            Some(_) => self.setup.prepared.mixed_of(m, &chunks, m + ends, rows),
+        }
     }
 
     /// Books a step: its time, the tokens it made, the state after it.

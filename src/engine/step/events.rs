@@ -108,9 +108,14 @@ impl Stepper<'_> {
         let gpus = f64::from(self.prepared.deployment.gpus);
         match (slice.track, slice.what) {
             (Track::Up, What::Layer(n)) => {
-                let spilled = &self.spill.classes[self.class(n)];
+                let class = self.class(n);
+                let spilled = &self.spill.classes[class];
                 let host = held.tiers[1] + held.tiers[2];
-                (spilled.traffic.link * gpus, spilled.share * host)
+                let weights = self.prepared.classes[class].host_weights;
+                (
+                    (spilled.traffic.link + weights) * gpus,
+                    spilled.share * host,
+                )
             }
             (Track::Up, _) => {
                 let fetched = self.fetched(burst);

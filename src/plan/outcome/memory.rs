@@ -28,6 +28,7 @@ pub(in crate::plan) fn memory(case: &Case, peak: &Peak) -> Memory {
     let signed = |b: Bytes| i64::try_from(b.0).unwrap_or(i64::MAX);
     Memory {
         weights_bytes: l.weights.0,
+        weights_host_bytes: l.host_weights.0,
         kv_full_bytes: full.0,
         kv_t0_bytes: kv_t0.0,
         staging_bytes: staging.0,
@@ -38,7 +39,7 @@ pub(in crate::plan) fn memory(case: &Case, peak: &Peak) -> Memory {
         hbm_saved_moved_bytes: signed(full) - signed(kv_t0) - signed(staging) - signed(destroyed),
         hbm_saved_destroyed_bytes: signed(destroyed),
         hbm_saved_moved_whole_pages_bytes: whole_pages(case, full, staging, destroyed),
-        ddr_peak_bytes: Bytes::ceil(peak.ddr).0,
+        ddr_peak_bytes: Bytes::ceil(l.ddr_in_use(peak.ddr)).0,
         ddr_capacity_bytes: l.ddr_capacity.0,
     }
 }

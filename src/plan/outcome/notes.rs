@@ -6,6 +6,7 @@ use super::speed::one_bottleneck;
 use crate::deploy::{ScoreCost, T1Mode};
 use crate::hardware::home::DDR;
 use crate::metrics::Memory;
+use crate::plan::longer;
 use crate::plan::run::Case;
 use crate::scenario::Occupancy;
 use crate::timeline::{Predict, Timeline};
@@ -69,6 +70,10 @@ pub(in crate::plan) fn of_mode(case: &Case) -> Vec<String> {
     out
 }
 
+/// What weights in host memory rest on.
+const WEIGHTS_STREAM: &str = "weights in host memory are read ahead layer by layer, which no engine does; vLLM's --cpu-offload-gb reads \
+nothing ahead (--overlap serial is nearer), llama.cpp computes such layers on the CPU";
+
 /// What a mode that fetches a part of T1 must always say.
 const NOT_EXACT: &str = "selective is not exact: a step attends only to the host tokens it fetches; residual mass is first-order \
 and teacher-forced, not accuracy, and does not rank it against modes that attend to all";
@@ -101,6 +106,9 @@ pub(in crate::plan) fn notes(case: &Case, memory: &Memory) -> Vec<String> {
     if case.timelines.iter().any(|t| t.spills()) {
         out.push("part of the KV of running requests lies in host memory: no released engine attends to it there".into());
     }
+    if case.prepared.streams_weights() {
+        out.push(WEIGHTS_STREAM.into());
+    }
     out.extend(of_mode(case));
     if case.ledger.whole_pages && case.timelines.iter().any(|t| t.spills()) {
         out.push(whole_pages_note(case));
@@ -127,6 +135,7 @@ pub(in crate::plan) fn notes(case: &Case, memory: &Memory) -> Vec<String> {
         ));
     }
     if case.timelines.iter().any(|t| t.destroys()) {
+        out.push(longer::note(s, case.asked.is_some()));
         out.push("this policy destroys tokens: not to be ranked with policies that do not; mass lost on a small recorded model is first-order and teacher-forced, not accuracy".into());
     }
     if s.deployment.hardware.calibrated.is_none() {

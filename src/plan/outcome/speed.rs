@@ -7,7 +7,7 @@ use crate::plan::run::{Case, Ran};
 use crate::stats;
 use crate::units::{Bytes, Ps};
 
-pub(in crate::plan) fn throughput(run: &Run, full: &Run) -> Throughput {
+pub(in crate::plan) fn throughput(case: &Case, run: &Run, full: &Run) -> Throughput {
     if run.makespan.is_never() {
         return Throughput {
             output_tokens_per_s: Some(0.0),
@@ -15,8 +15,11 @@ pub(in crate::plan) fn throughput(run: &Run, full: &Run) -> Throughput {
             ..Throughput::default()
         };
     }
+    let rate = run.tokens as f64 / run.decode_s();
+    let longer = case.scenario.length_factor.filter(|_| case.asked.is_some());
     Throughput {
-        output_tokens_per_s: Some(run.tokens as f64 / run.decode_s()),
+        output_tokens_per_s: Some(rate),
+        equal_answers_tokens_per_s: longer.map(|factor| rate / factor),
         at_end_tokens_per_s: Some(run.at_end),
         full_cache_output_tokens_per_s: Some(full.tokens as f64 / full.decode_s()),
         tpot_mean_s: Some(run.tpot_mean),

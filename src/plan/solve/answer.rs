@@ -1,7 +1,10 @@
 //! The answer of `plan --find` as data (schema `kvplan/solve/1`).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use crate::journal::Mark;
 use crate::plan::answer::Setting;
 
 /// Schema id of [`Solution`].
@@ -22,6 +25,9 @@ pub struct Solution {
     pub limits: Given,
     /// The question with every default spelt out.
     pub question: Vec<Setting>,
+    /// Files it was made from, as they were; absent if there was none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, Mark>,
     /// One row a card and GPU count.
     pub rows: Vec<Solved>,
     /// Remarks that qualify the answer.
@@ -46,6 +52,9 @@ pub struct Given {
     pub max_hbm_bytes: Option<u64>,
     /// Host memory in use.
     pub max_ddr_bytes: Option<u64>,
+    /// What a GPU costs an hour, if it was given: no limit, but part of the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_usd_per_gpu_hour: Option<f64>,
 }
 
 /// One card.

@@ -15,6 +15,7 @@ mod variable;
 use rayon::prelude::*;
 
 use crate::error::Result;
+use crate::journal::marks;
 use crate::scenario::settings::Settings;
 use crate::scenario::{Card, Question, Scenario};
 
@@ -57,8 +58,10 @@ pub fn solve(
             ttft_p99_s: limits.ttft_p99,
             max_hbm_bytes: limits.max_hbm.map(|b| b.0),
             max_ddr_bytes: limits.max_ddr.map(|b| b.0),
+            price_usd_per_gpu_hour: limits.price,
         },
         question: question.settings.iter().map(setting).collect(),
+        inputs: marks(question.base.named.clone())?,
         notes: notes(question, find),
         rows,
     })

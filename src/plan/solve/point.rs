@@ -1,6 +1,6 @@
 //! One point of a search: a run, its figures, and which limits it breaks.
 
-use super::answer::Point;
+use super::answer::{Given, Point};
 use crate::engine::Run;
 use crate::error::{Cause, Result};
 use crate::hardware::Pool;
@@ -29,6 +29,17 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Those of an answer.
+    pub fn of(given: &Given) -> Self {
+        Self {
+            tpot_p99: given.tpot_p99_s,
+            ttft_p99: given.ttft_p99_s,
+            max_hbm: given.max_hbm_bytes.map(Bytes),
+            max_ddr: given.max_ddr_bytes.map(Bytes),
+            price: given.price_usd_per_gpu_hour,
+        }
+    }
+
     /// The scenario with no more HBM than may be used, so that what fits to memory fits to that.
     pub(super) fn within(&self, s: &Scenario) -> Scenario {
         let mut out = s.clone();
@@ -140,7 +151,7 @@ fn peaks(case: &Case, run: &Run) -> Tried {
     let fixed = l.weights + l.activation + l.reserve;
     Tried {
         hbm_peak: Some(fixed.as_f64() + run.peak.hbm.total()),
-        ddr_peak: Some(run.peak.ddr),
+        ddr_peak: Some(l.ddr_in_use(run.peak.ddr)),
         preemptions: run.preemptions,
         ..Tried::default()
     }

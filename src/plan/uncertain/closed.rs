@@ -359,6 +359,11 @@ mod tests {
         let fixed = "hardware h200-sxm policy four-tier:hbm=0.3";
         let (closed, run) = both(fixed, How::Static);
         assert!((closed / run - 1.0).abs() < 0.03, "{closed} {run}");
+        for share in ["0.01", "0.3"] {
+            let streamed = format!("hardware h200-sxm policy full weights-in-ddr {share}");
+            let (closed, run) = both(&streamed, How::Static);
+            assert!((closed / run - 1.0).abs() < 0.03, "{share}: {closed} {run}");
+        }
         for card in ["h100-sxm", "gh200", "rtx-pro-6000"] {
             let (closed, run) = both(&format!("hardware {card} policy full"), How::Paged);
             assert!(

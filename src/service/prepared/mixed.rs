@@ -17,6 +17,17 @@ impl Prepared {
     /// Costs of a step of `decodes` sequences beside chunks of prompts: pairs of tokens already cached and new tokens.
     /// `sampled` sequences get a token.
     pub fn mixed(&self, decodes: u32, chunks: &[(u32, u32)], sampled: u32) -> BatchCost {
+        self.mixed_of(decodes, chunks, sampled, None)
+    }
+
+    /// The same where replicas that share experts have `all` tokens together; none: each as many as this one.
+    pub fn mixed_of(
+        &self,
+        decodes: u32,
+        chunks: &[(u32, u32)],
+        sampled: u32,
+        all: Option<f64>,
+    ) -> BatchCost {
         let d = &self.deployment;
         let new: f64 = chunks.iter().map(|c| f64::from(c.1)).sum();
         let rows = f64::from(decodes) + new;
@@ -38,8 +49,9 @@ impl Prepared {
         cost.totals[0] = cost.head;
         for class in &self.classes {
             let count = f64::from(class.count);
-            let linear = self.linear(&class.layer.matrices(d.model.hidden), rows)
-                + self.exchange(class, rows);
+            let linear = self.linear_of(&class.layer.matrices(d.model.hidden), rows, all)
+                + self.exchange(class, rows, all)
+                + self.weight_write(class);
             let other = self.between(class, rows);
             let attention = self.prompt_attention(class, chunks, new);
             cost.linear.push(linear);
