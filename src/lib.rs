@@ -111,5 +111,9 @@ pub mod compare;
 // 31: table, csv, markdown, plots.
 pub mod report;
 
-// 32: one file a verb.
+// 32: the page: plan, over HTTP, on this machine.
+#[cfg(feature = "serve")]
+pub mod web;
+
+// 33: one file a verb.
 pub mod cli;

@@ -1,0 +1,44 @@
+//! What is asked over HTTP, answered: each body is what the command line prints for the same settings.
+
+use crate::error::Result;
+use crate::report::json;
+use crate::scenario::{Verb, print, resolve};
+use crate::sweep::Sweep;
+use crate::sweep::grid::Grid;
+
+use super::problem::Problem;
+use super::question::{self, Pairs};
+
+/// An answer that is made later, on a thread of its own.
+pub(super) type Work = Box<dyn FnOnce() -> Result<String> + Send>;
+
+/// A body, or why there is none.
+type Asked = std::result::Result<Work, Problem>;
+
+/// `kvplan plan --format json`.
+pub(super) fn plan(pairs: &Pairs) -> Asked {
+    let question = resolve::question(&question::settings(Verb::Plan, pairs)?)?;
+    question::bounded(&question)?;
+    Ok(Box::new(move || {
+        json::pretty(&crate::plan::plan(&question)?)
+    }))
+}
+
+/// `kvplan sweep --vary ... --format json`.
+pub(super) fn sweep(pairs: &Pairs) -> Asked {
+    let base = question::settings(Verb::Simulate, pairs)?;
+    question::bounded_scenario(&resolve::scenario(&base)?)?;
+    let sweep = Sweep::new(Grid::new(base, question::axes(pairs)?)?, None, None)?;
+    Ok(Box::new(move || {
+        let cells = crate::sweep::run(&sweep, Vec::new(), &|_| Ok(()))?;
+        json::pretty(&sweep.answer(cells)?)
+    }))
+}
+
+/// `kvplan plan --print-config`: a scenario that gives the same answer.
+pub(super) fn scenario(pairs: &Pairs) -> Asked {
+    let mut settings = question::settings(Verb::Plan, pairs)?;
+    resolve::question(&settings)?;
+    resolve::adapt(&mut settings)?;
+    Ok(Box::new(move || Ok(print::config(&settings))))
+}
