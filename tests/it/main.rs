@@ -103,3 +103,9 @@ mod trace_vectors;
 mod trace_verb;
 mod units;
 mod validate;
+#[cfg(feature = "serve")]
+mod web;
+#[cfg(feature = "serve")]
+mod web_guard;
+#[cfg(feature = "serve")]
+mod web_support;
