@@ -46,11 +46,10 @@ pub(super) fn settings(verb: Verb, pairs: &Pairs) -> std::result::Result<Setting
                 .help("give it once, several values with commas between them");
             return Err(Problem::malformed(error));
         }
-        settings.set(known.name, std::slice::from_ref(text), Origin::Flag)?;
-        let given = settings.get(known.name).map_or(&[][..], |g| &g.texts);
-        for text in given {
-            reachable(known.name, text)?;
+        for part in text.split(',') {
+            reachable(known.name, part.trim())?;
         }
+        settings.set(known.name, std::slice::from_ref(text), Origin::Flag)?;
     }
     Ok(settings)
 }

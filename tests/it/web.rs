@@ -81,7 +81,7 @@ fn a_wrong_setting_has_the_command_lines_text() {
     let served = Served::start();
     let wrong = [
         "model=llama-3.1-8",
-        "hardware=h20",
+        "hardware=h2000",
         "runtime=vlm",
         "batch=0",
         "batch=many",

@@ -127,8 +127,6 @@ fn only_short_questions_of_our_own_page_are_taken() {
     let long = |n: usize| format!("GET /api/plan?policy={}", "a".repeat(n));
     assert_eq!(ask(&long(4096 - 7), ""), 422);
     assert_eq!(ask(&long(4096 - 6), ""), 414);
-    let far = ask(&format!("GET /{}", "a".repeat(100_000)), "");
-    assert!([404, 414, 431].contains(&far), "{far}");
 }
 
 #[test]
@@ -138,7 +136,10 @@ fn too_much_for_the_page_says_so() {
         ("batch=5000", "5,000 requests"),
         ("output=300000&batch=1", "300,000 output tokens"),
         ("batch=1000&output=20000", "tokens of all requests"),
-        ("hardware=h100-sxm,h200-sxm,gh200&gpus=1,2,4", "9 cards"),
+        (
+            "hardware=h100-sxm,h200-sxm,a100-sxm-80gb&gpus=1,2,4",
+            "9 cards",
+        ),
     ] {
         let reply = served.get(&format!("/api/plan?{query}"));
         assert_eq!(reply.status, 422, "{query}: {}", reply.body);

@@ -113,8 +113,10 @@ function pick(share) {
 
 function failed(error) {
   const network = !(error.help !== undefined);
+  byId("headline").textContent = "No answer";
+  byId("verdict").className = "verdict bad failed";
   byId("failure-message").textContent = network ? "No answer from kvplan serve" : error.message;
-  byId("failure-help").textContent = network ? "Is it still running? The numbers below are of the last answer." : error.help;
+  byId("failure-help").textContent = network ? "Is it still running?" : error.help;
   byId("failure").hidden = false;
   byId("details").classList.add("stale");
 }
