@@ -63,57 +63,60 @@ pub mod replay;
 // 15: a model on a machine: the knobs.
 pub mod deploy;
 
-// 16: one law a function: model + machine -> time.
+// 16: what is not known exactly, and draws of it.
+pub mod uncertain;
+
+// 17: one law a function: model + machine -> time.
 pub mod service;
 
-// 17: the HBM and DDR ledger.
+// 18: the HBM and DDR ledger.
 pub mod memory;
 
-// 18: a real model's forward pass, with its attention.
+// 19: a real model's forward pass, with its attention.
 pub mod forward;
 
-// 19: traces of a real model.
+// 20: traces of a real model.
 pub mod record;
 
-// 20: what a policy does to a real model.
+// 21: what a policy does to a real model.
 pub mod eval;
 
-// 21: what this machine can do, measured and fitted.
+// 22: what this machine can do, measured and fitted.
 pub mod calibrate;
 
-// 22: the step and the batch.
+// 23: the step and the batch.
 pub mod engine;
 
-// 23: Outcome = JSON.
+// 24: Outcome = JSON.
 pub mod metrics;
 
-// 24: one question, resolved.
+// 25: one question, resolved.
 pub mod scenario;
 
-// 25: the answer against its alternatives.
+// 26: the answer against its alternatives.
 pub mod plan;
 
-// 26: many questions at once.
+// 27: many questions at once.
 pub mod sweep;
 
-// 27: predicted against measured.
+// 28: predicted against measured.
 pub mod validate;
 
-// 28: the published figures beside ours.
+// 29: the published figures beside ours.
 pub mod reproduce;
 
-// 29: parameters of the laws from measurements.
+// 30: parameters of the laws from measurements.
 pub mod fit;
 
-// 30: a plan beside an engine's own log.
+// 31: a plan beside an engine's own log.
 pub mod compare;
 
-// 31: table, csv, markdown, plots.
+// 32: table, csv, markdown, plots.
 pub mod report;
 
-// 32: the page: plan, over HTTP, on this machine.
+// 33: the page: plan, over HTTP, on this machine.
 #[cfg(feature = "serve")]
 pub mod web;
 
-// 33: one file a verb.
+// 34: one file a verb.
 pub mod cli;

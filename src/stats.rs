@@ -35,12 +35,23 @@ pub enum Purpose {
     Arrivals = 11,
     /// How long requests are.
     Lengths = 12,
+    /// What is not known exactly of a machine and its software.
+    Unknown = 13,
 }
 
 /// The stream of `seed` for `purpose`.
 pub fn stream(seed: u64, purpose: Purpose) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(purpose as u64);
+    rng
+}
+
+/// The stream of `seed` for `purpose` that belongs to a name (FNV-1a of its bytes), whatever other names there are.
+pub fn named_stream(seed: u64, purpose: Purpose, name: &str) -> ChaCha8Rng {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = name.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(hash.wrapping_add(purpose as u64));
     rng
 }
 

@@ -23,3 +23,4 @@ go smollm2-grid --model "$S" --problems prompts.jsonl --limit 4 --max-new 256 --
 for e in 0.5 0.1; do go smollm2-equal-$e --model "$S" --problems prompts.jsonl --limit 4 --teacher-forced $T --max-new 384 $(equal $e); done
 go qwen-gsm8k --model "$Q" --problems "$P"/gsm8k_test_300.jsonl --limit 6 --max-new 256 --policy $FT,evict=0.03 --policy $FT,evict=0.5 --policy $FT,evict=0.5,score=per-age --policy h2o:heavy=100,recent=100 --policy streaming-llm:window=196 --policy r-kv:budget=180
 for n in smollm2-curves smollm2-gsm8k; do for i in svg png; do kvplan -q eval --from $n.json --format csv --plot $n.$i >/dev/null; done; done
+go smollm2-equal-hbm --model "$S" --problems prompts.jsonl --limit 4 --teacher-forced $T --max-new 384 --equal hbm-peak --policy $FT,evict=0.1 --policy $FT,evict=0.1,score=per-age --policy $FT,evict=0.1,score=ema:0.98 --policy stream-evict:$W --policy streaming-llm --policy h2o --policy tova --policy r-kv --policy random:$W

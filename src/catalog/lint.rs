@@ -132,6 +132,7 @@ pub(super) fn runtime(r: &Runtime, text: &str, path: &str) -> Result<()> {
             bound("activation_factor", &r.activation_factor, 0.0, 1000.0),
             bound("memory_fraction", &r.memory_fraction, 0.001, 1.0),
             bound("served", &r.served, 0.01, 100.0),
+            bound("prompts", &r.prompts, 0.01, 100.0),
             ("page_tokens", f64::from(r.page_tokens), 1.0, 65536.0),
         ],
         text,

@@ -13,11 +13,11 @@ use super::{explain, interrupt, plot, record};
 use crate::error::{Error, Result};
 use crate::eval::answer::{EqualBy, Question};
 use crate::eval::problems;
-use crate::eval::{self, Asked, Cell, Evaluation, figure, journal};
+use crate::eval::{self, Asked, Cell, Evaluation, figure, journal, policies};
 use crate::forward::{Checkpoint, Model, Positions, Quantiser, Text};
 use crate::journal::Journal;
 use crate::record::facts;
-use crate::report::plot::{Image, eval as drawing};
+use crate::report::plot::{Image, eval as drawing, policies as side_by_side};
 use crate::report::{Style, eval as page, json, md, table};
 use asked::{Posed, resolved};
 use job::Job;
@@ -188,7 +188,12 @@ impl EvalArgs {
             file.finish()?;
         }
         if let Some((mut file, image)) = more.drawn {
-            file.bytes(&drawing::draw(&figure::figure(answer), image)?)?;
+            let drawn = if policies::side_by_side(answer) {
+                side_by_side::draw(&policies::policies(answer), image)?
+            } else {
+                drawing::draw(&figure::figure(answer), image)?
+            };
+            file.bytes(&drawn)?;
             file.finish()?;
         }
         self.write(answer, out)?;

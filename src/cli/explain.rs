@@ -13,9 +13,7 @@ use crate::report::{Style, explain, table};
 use crate::sweep::answer::{Answer as Sweep, SWEEP_SCHEMA};
 
 use super::out::Out;
-
-/// Largest result that is read (bytes).
-const MAX_BYTES: u64 = 1 << 30;
+use super::saved::{self, broken, foreign};
 
 /// Arguments of `explain`.
 #[derive(Clone, Debug, Args)]
@@ -69,20 +67,7 @@ fn unknown(path: &Path, result: &Value, key: &str) -> Error {
 /// A result of kvplan, checked against its schema.
 pub(super) fn read(path: &Path) -> Result<Value> {
     let shown = path.display().to_string();
-    let unreadable = |e: std::io::Error| {
-        Error::usage(format!("{shown}: {e}")).help("name a result saved with --format json -o FILE")
-    };
-    let meta = std::fs::metadata(path).map_err(unreadable)?;
-    if meta.is_dir() {
-        return Err(
-            Error::usage(format!("{shown}: is a directory")).help("name a result file in it")
-        );
-    }
-    if meta.len() > MAX_BYTES {
-        return Err(foreign(&shown, "is over 1 GiB"));
-    }
-    let bytes = crate::cli::read_bounded(path, MAX_BYTES).map_err(unreadable)?;
-    let text = String::from_utf8(bytes).map_err(|_| foreign(&shown, "is not text"))?;
+    let text = saved::text(path)?;
     let value: Value = serde_json::from_str(&text).map_err(|e| broken(&shown, &text, &e))?;
     let typed = match value.get("schema").and_then(Value::as_str) {
         Some(OUTCOME_SCHEMA) => serde_json::from_str::<Outcome>(&text).map(|_| ()),
@@ -104,22 +89,4 @@ pub(super) fn read(path: &Path) -> Result<Value> {
         )
     })?;
     Ok(value)
-}
-
-fn foreign(file: &str, why: &str) -> Error {
-    Error::data(format!("{file}: not a result of kvplan: it {why}"))
-        .help("make one with `kvplan simulate --format json -o FILE`")
-}
-
-/// Not JSON: where it stops being so.
-fn broken(file: &str, text: &str, error: &serde_json::Error) -> Error {
-    let start: usize = text
-        .split_inclusive('\n')
-        .take(error.line().saturating_sub(1))
-        .map(str::len)
-        .sum();
-    let at = (start + error.column().saturating_sub(1)).min(text.len());
-    Error::data(format!("{file}: not a result of kvplan: it is not JSON"))
-        .at(file, text, at..at)
-        .help("make one with `kvplan simulate --format json -o FILE`")
 }

@@ -51,8 +51,19 @@ impl FindArgs {
     /// Fills in what the search needs and nobody said.
     ///
     /// # Errors
-    /// Internal: a setting that does not exist.
+    /// Usage: intervals of a search. Internal: a setting that does not exist.
     pub fn adapt(&self, settings: &mut Settings) -> Result<()> {
+        if self.find().is_some() {
+            if settings
+                .asked("intervals")
+                .is_some_and(|g| g.text() != "none")
+            {
+                return Err(settings
+                    .wrong("intervals", "a search has best estimates only: its answer is proven by running the next one")
+                    .help("leave it out, or ask for the answer with `kvplan plan`"));
+            }
+            settings.clear("intervals");
+        }
         if self.find() != Some(Find::MaxRate) {
             return Ok(());
         }

@@ -26,8 +26,10 @@ pub mod plot;
 pub mod progress;
 pub mod record;
 pub mod render;
+pub mod report;
 pub mod reproduce;
 pub mod rerun;
+pub mod saved;
 pub mod schema;
 pub mod selfcheck;
 #[cfg(feature = "serve")]
@@ -54,7 +56,7 @@ use out::Out;
     arg_required_else_help = true,
     after_long_help = "EXAMPLES:\n  kvplan plan\n  kvplan plan --model llama-3.1-8b --weights bf16 --hardware rtx-4090,l40s --batch 16\n  \
         kvplan simulate --hardware gh200 --t1 host-attention --format json -o result.json\n  \
-        kvplan explain result.json memory.kv_full_bytes\n  kvplan list hardware\n\n\
+        kvplan explain result.json memory.kv_full_bytes\n  kvplan report -o report.html\n  kvplan list hardware\n\n\
         EXIT CODES: 0 answer; 1 ran, but the answer is no; 2 usage; 3 bad data; 4 no device; 70 a bug; 130 interrupted"
 )]
 struct Cli {
@@ -97,6 +99,8 @@ enum Command {
     Show(show::ShowArgs),
     /// Prints the formula, the values and the sources behind one figure of a result.
     Explain(explain::ExplainArgs),
+    /// Lays saved results out as one HTML file, or as markdown.
+    Report(report::ReportArgs),
     /// Computes a saved result again from the question it holds.
     Rerun(rerun::RerunArgs),
     /// Serves a page on this machine that plans as its sliders move.
@@ -208,6 +212,7 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Plot(args) => plot::run(args, out),
         Command::Record(args) => done(record::run(args, out)),
         Command::Eval(args) => done(eval::run(args, out)),
+        Command::Report(args) => done(report::run(args, out)),
         Command::Rerun(args) => rerun::run(args, out),
         Command::Trace { command } => {
             let _watch = progress::watch("working", command.bytes(), out.quiet());

@@ -6,7 +6,9 @@ use clap::{Args, ValueHint};
 
 use crate::error::{Error, Result, did_you_mean};
 use crate::plan::{curve, figures};
-use crate::report::plot::{Image, equal, how_far, price, savings, steps, tiers};
+use crate::report::plot::{
+    Image, attention, equal, how_far, layers, price, savings, steps, tiers, tornado,
+};
 use crate::scenario::settings::Origin;
 use crate::scenario::{Scenario, Settings, print, resolve};
 use crate::sweep::figure::equals;
@@ -39,7 +41,7 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         name: "savings",
-        what: "HBM saved by model (7B to 70B), batch and context, moved and destroyed apart",
+        what: "HBM saved as a map of model (7B to 70B), batch and context, moved and destroyed apart",
         varies: &["model", "batch", "output", "occupancy", "trace"],
         stands: &[(
             "policy",
@@ -65,11 +67,40 @@ const KINDS: &[Kind] = &[
         draw: |_, s, image| tiers::draw(&figures::tiers::tiers(s)?, image),
     },
     Kind {
+        name: "attention",
+        what: "what a recording attends to, by position and step, coloured by tier",
+        varies: &[],
+        stands: &[
+            ("trace", "smol_1_t9_s5"),
+            ("prompt", "128"),
+            ("output", "1000"),
+            (
+                "policy",
+                "four-tier:hbm=0.3,evict=0.25,semantics=cumulative",
+            ),
+        ],
+        draw: |_, s, image| attention::draw(&figures::attention::attention(s)?, image),
+    },
+    Kind {
+        name: "layers",
+        what: "the first layers of a step over time: compute, link, host",
+        varies: &["occupancy", "fidelity"],
+        stands: &[("hardware", "gh200")],
+        draw: |_, s, image| layers::draw(&figures::layers::layers(s)?, image),
+    },
+    Kind {
         name: "step-time",
         what: "where the mean decode step goes, way by way",
         varies: &["t1", "occupancy", "trace"],
         stands: &[("hardware", "h100-sxm")],
         draw: |_, s, image| steps::draw(&figures::steps::steps(s)?, image),
+    },
+    Kind {
+        name: "tornado",
+        what: "what moves the speed: every cause of uncertainty alone, and all together",
+        varies: &["occupancy", "trace", "intervals"],
+        stands: &[],
+        draw: |_, s, image| tornado::draw(&figures::tornado::tornado(s)?, image),
     },
     Kind {
         name: "equal-hbm",

@@ -19,6 +19,7 @@ pub mod grade;
 mod group;
 pub mod journal;
 pub mod notes;
+pub mod policies;
 pub mod problems;
 pub mod run;
 mod solo;

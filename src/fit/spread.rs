@@ -5,6 +5,7 @@
 
 use super::groups::Group;
 use crate::hardware::kernels::{Kernels, Off, Spread};
+use crate::hardware::value::Z95;
 use crate::stats;
 use crate::validate::machine::Machine;
 
@@ -50,17 +51,10 @@ fn marked(machine: &Machine) -> Machine {
         mixed: [2.0; 2],
         floor: [3.0; 2],
     };
-    let off = Off {
-        end: Some(0),
-        only: None,
-    };
     let mut kernels: Kernels = machine.hardware.gpu.kernels.clone();
-    for law in kernels.attentions_mut() {
-        (law.spread, law.off) = (mark, off);
-    }
-    for law in kernels.linears_mut() {
-        (law.spread, law.off) = (mark, off);
-    }
-    (kernels.prefill.spread, kernels.prefill.off) = (mark, off);
+    kernels.attentions_mut().for_each(|law| law.spread = mark);
+    kernels.linears_mut().for_each(|law| law.spread = mark);
+    kernels.prefill.spread = mark;
+    kernels.put_off(&Off::new([(Off::EVERY, -Z95)]));
     machine.with_kernels(kernels)
 }

@@ -8,10 +8,11 @@
 //! kernels per GPU (`AIConfigurator`): exact where measured, mute elsewhere.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{Count, Duration, Share, Source, Value};
+use super::value::{Count, Duration, Share, Source, Value, lies};
 
 /// The laws of one GPU.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -51,7 +52,7 @@ pub struct DecodeAttention {
     pub l2: Value<Count>,
     /// Measured over predicted.
     pub spread: Spread,
-    /// The end of the spread at which it is evaluated.
+    /// How far off it is evaluated.
     #[serde(skip)]
     pub off: Off,
 }
@@ -78,7 +79,7 @@ pub struct Linear {
     pub spread: Spread,
     /// The same for routed experts, p5 and p95: their grouped kernels err more.
     pub experts: [f64; 2],
-    /// The end of the spread at which it is evaluated.
+    /// How far off it is evaluated.
     #[serde(skip)]
     pub off: Off,
 }
@@ -108,7 +109,7 @@ pub struct PrefillAttention {
     pub operands: Value<Count>,
     /// Measured over predicted.
     pub spread: Spread,
-    /// The end of the spread at which it is evaluated.
+    /// How far off it is evaluated.
     #[serde(skip)]
     pub off: Off,
 }
@@ -125,13 +126,24 @@ pub struct Spread {
     pub floor: [f64; 2],
 }
 
-/// The end of a spread at which a law is evaluated, and for which matrix (all where none is named).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Off {
-    /// 0: p5; 1: p95; none: the best estimate.
-    pub end: Option<usize>,
-    /// The matrix that it holds for.
-    pub only: Option<&'static str>,
+/// How far operations lie off their law, in standard deviations by name; the best estimate where nothing is said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Off(Arc<[(&'static str, f64)]>);
+
+impl Off {
+    /// Every operation, whatever its name.
+    pub const EVERY: &'static str = "*";
+
+    /// Off by so much, operation by operation.
+    pub fn new(by: impl IntoIterator<Item = (&'static str, f64)>) -> Self {
+        Self(by.into_iter().collect())
+    }
+
+    /// Standard deviations of an operation.
+    fn of(&self, name: &str) -> Option<f64> {
+        let own = |(n, _): &&(&str, f64)| *n == name || *n == Self::EVERY;
+        self.0.iter().find(own).map(|(_, z)| *z)
+    }
 }
 
 impl Spread {
@@ -157,14 +169,12 @@ impl Spread {
         [self.bulk, self.mixed, self.floor][regime.min(2)]
     }
 
-    /// What `off` makes of a time whose floor is `floor`, for the matrix `name`.
-    pub fn apply(&self, off: Off, name: &str, floor: f64, total: f64) -> f64 {
-        match off.end {
-            Some(end) if off.only.is_none_or(|o| o == name) => {
-                total * self.ends(Self::regime(floor, total))[end.min(1)]
-            }
-            _ => total,
-        }
+    /// What `off` makes of a time whose floor is `floor`, for the operation `name`.
+    pub fn apply(&self, off: &Off, name: &str, floor: f64, total: f64) -> f64 {
+        off.of(name).map_or(total, |z| {
+            let [low, high] = self.ends(Self::regime(floor, total));
+            total * lies(low, 1.0, high, z)
+        })
     }
 
     /// One spread for all regimes.
@@ -244,6 +254,13 @@ impl Kernels {
             &mut self.linear_4bit,
         ]
         .into_iter()
+    }
+
+    /// Evaluates every law so far off.
+    pub fn put_off(&mut self, off: &Off) {
+        self.attentions_mut().for_each(|law| law.off = off.clone());
+        self.linears_mut().for_each(|law| law.off = off.clone());
+        self.prefill.off = off.clone();
     }
 
     /// The law of linear layers for weights of so many bits.

@@ -25,7 +25,7 @@ pub use class::Fitted;
 pub use home::Home;
 pub use kernels::Kernels;
 pub use runtime::{
-    Choose, CpuPart, CpuParts, Front, MixedTile, Offload, Pool, Prefill, Runtime, WarmUp,
+    Choose, CpuPart, CpuParts, Front, MixedTile, Offload, Pool, Prefill, Runtime, ServerOff, WarmUp,
 };
 pub use value::{
     Bandwidth, Capacity, Count, Duration, FlopRate, Quantity, Share, Source, UsdPerHour, Value,

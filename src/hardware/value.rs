@@ -92,6 +92,22 @@ fn show_count(value: f64) -> String {
     }
 }
 
+/// Standard deviations from the median of a normal law to its 95th percentile.
+pub const Z95: f64 = 1.644_853_626_951_472_7;
+
+/// Where a number lies that is `z` standard deviations from its best estimate: a log-normal law whose halves are apart, so
+/// that -[`Z95`], 0 and [`Z95`] give `low`, `middle` and `high`. Rates, times and shares are positive and err by factors, and
+/// few intervals are even. Where the low end or the middle is zero there is no factor: that half is normal, cut at zero.
+pub fn lies(low: f64, middle: f64, high: f64, z: f64) -> f64 {
+    let end = if z < 0.0 { low } else { high };
+    let part = z.abs() / Z95;
+    if middle > 0.0 && end > 0.0 {
+        middle * libm::exp(part * libm::log(end / middle))
+    } else {
+        (middle + part * (end - middle)).max(0.0)
+    }
+}
+
 /// A number with its interval (p5-p95) and source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value<Q: Quantity> {

@@ -97,9 +97,43 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Size of the simulation.
     pub engine: Engine,
+    /// What the figures may be, from draws of what is not known exactly; absent without `--intervals`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Intervals>,
     /// Requests over time: what clients see; absent for a static batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serving: Option<serving::Serving>,
+}
+
+/// p5 and p95 over draws of what is not known exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Intervals {
+    /// Draws behind them.
+    pub draws: u32,
+    /// Share of the draws in which it fits, or runs at all where requests take turns.
+    pub fits_share: f64,
+    /// Output tokens per second over the draws in which it runs.
+    pub output_tokens_per_s_p5: Option<f64>,
+    /// The other end.
+    pub output_tokens_per_s_p95: Option<f64>,
+    /// Mean time per output token.
+    pub tpot_mean_s_p5: Option<f64>,
+    /// The other end.
+    pub tpot_mean_s_p95: Option<f64>,
+    /// HBM freed by moving.
+    pub hbm_saved_moved_bytes_p5: i64,
+    /// The other end.
+    pub hbm_saved_moved_bytes_p95: i64,
+    /// Tokens a request may reach with everything in HBM.
+    pub holds_tokens_per_request_p5: u64,
+    /// The other end.
+    pub holds_tokens_per_request_p95: u64,
+    /// Requests of full length that fit together with everything in HBM.
+    pub largest_batch: u64,
+    /// Its p5.
+    pub largest_batch_p5: u64,
+    /// Its p95.
+    pub largest_batch_p95: u64,
 }
 
 /// Memory by part [bytes, over all GPUs].

@@ -71,10 +71,44 @@ pub struct Serving {
     pub kv_mean_bytes: u64,
     /// Room for it.
     pub kv_room_bytes: u64,
+    /// What clients may see, from runs of draws of what is not known exactly; absent without `--intervals`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<ServingIntervals>,
     /// Tiers that are never used, and why.
     pub unused_tiers: Vec<String>,
     /// The state over time, a few hundred instants at most.
     pub over_time: Vec<Moment>,
+}
+
+/// p5 and p95 over draws; null where a time is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ServingIntervals {
+    /// Draws, each a run of the whole load.
+    pub draws: u32,
+    /// Output tokens a second over the makespan.
+    pub output_tokens_per_s_p5: Option<f64>,
+    /// The other end.
+    pub output_tokens_per_s_p95: Option<f64>,
+    /// From the first arrival to the last token.
+    pub makespan_s_p5: Option<f64>,
+    /// The other end.
+    pub makespan_s_p95: Option<f64>,
+    /// Mean time to the first token.
+    pub ttft_mean_s_p5: Option<f64>,
+    /// The other end.
+    pub ttft_mean_s_p95: Option<f64>,
+    /// 99th percentile of the time to the first token.
+    pub ttft_p99_s_p5: Option<f64>,
+    /// The other end.
+    pub ttft_p99_s_p95: Option<f64>,
+    /// Mean time per further token.
+    pub tpot_mean_s_p5: Option<f64>,
+    /// The other end.
+    pub tpot_mean_s_p95: Option<f64>,
+    /// 99th percentile of the time per further token.
+    pub tpot_p99_s_p5: Option<f64>,
+    /// The other end.
+    pub tpot_p99_s_p95: Option<f64>,
 }
 
 /// A time over requests or tokens; null where there is none.

@@ -9,6 +9,8 @@ use rayon::prelude::*;
 use super::answer::{Alternative, Row, RowVerdict, Staggered};
 use super::recordings::Recordings;
 use super::run::{Case, Ran, cannot_start, with};
+use super::uncertain::closed::Closed;
+use super::uncertain::{self, OfCard};
 use super::ways::{self, How, Way};
 use super::{outcome, quick, verdict};
 use crate::deploy::T1Mode;
@@ -17,6 +19,7 @@ use crate::error::Result;
 use crate::hardware::Hardware;
 use crate::scenario::{Occupancy, Scenario};
 use crate::service::Prepared;
+use crate::uncertain::Level;
 use crate::units::Bytes;
 
 /// Everything in an HBM of unlimited size, for one set of formats and GPUs.
@@ -71,22 +74,25 @@ fn at(s: &Scenario, occupancy: Occupancy) -> Scenario {
     }
 }
 
-/// The row of one card.
+/// The row of one card, and what its draws came to.
 ///
 /// # Errors
 /// As `simulate`.
-pub(super) fn row(scenario: &Scenario, traces: &Recordings) -> Result<Row> {
+pub(super) fn row(scenario: &Scenario, traces: &Recordings) -> Result<(Row, OfCard)> {
     let base = Base::of(scenario)?;
     let ways = ways::all(scenario);
     let alternatives: Result<Vec<_>> = ways
         .par_iter()
         .map(|way| alternative(way, traces, &base))
         .collect();
-    let mut row = frame(scenario, &base, alternatives?);
+    let (alternatives, closed): (Vec<_>, Vec<_>) = alternatives?.into_iter().unzip();
+    let mut row = frame(scenario, &base, alternatives);
     row.breakeven_best_bytes_per_s = breakeven_best(scenario, &row)?;
     row.verdict = verdict::of_row(&row);
     row.flips_if = flips(scenario, &row)?;
-    Ok(row)
+    let closed: Option<Vec<Closed>> = closed.into_iter().collect();
+    let drawn = closed.map(|closed| uncertain::of_row(scenario, &closed, &mut row));
+    Ok((row, drawn.unwrap_or_default()))
 }
 
 /// The figures of a card that no alternative changes.
@@ -119,6 +125,8 @@ fn frame(s: &Scenario, base: &Base, alternatives: Vec<Alternative>) -> Row {
             best_runnable: None,
             sentence: String::new(),
         },
+        in_draws: None,
+        tornado: None,
     }
 }
 
@@ -132,8 +140,12 @@ struct Went {
     remark: Option<String>,
 }
 
-/// Runs one way, in lockstep and staggered.
-fn alternative(way: &Way, traces: &Recordings, base: &Base) -> Result<Alternative> {
+/// Runs one way, in lockstep and staggered; and the way in closed form, where intervals are asked for.
+fn alternative(
+    way: &Way,
+    traces: &Recordings,
+    base: &Base,
+) -> Result<(Alternative, Option<Closed>)> {
     let own = if base.serves(&way.scenario) {
         None
     } else {
@@ -146,24 +158,35 @@ fn alternative(way: &Way, traces: &Recordings, base: &Base) -> Result<Alternativ
         None => Some(go(way, traces, base, Occupancy::Staggered)?),
     };
     let (outcome, starts) = told(&lockstep);
+    let runs_in = ways::runs_in(way, &outcome);
+    let s = &way.scenario;
+    let closed = if s.intervals == Level::None || s.lengths.is_some() {
+        None
+    } else {
+        let ddr = outcome.memory.ddr_peak_bytes as f64;
+        Some(Closed::new(
+            way.how,
+            s,
+            &lockstep.case,
+            ddr,
+            !runs_in.is_empty(),
+        )?)
+    };
     let remark = if outcome.fits {
         lockstep.remark
     } else {
         lockstep.remark.or_else(|| Some(short_by(&outcome)))
     };
-    Ok(Alternative {
+    let alternative = Alternative {
         label: ways::label(way, &outcome),
         name: way.name.into(),
-        runs_in: if starts {
-            ways::runs_in(way, &outcome)
-        } else {
-            Vec::new()
-        },
+        runs_in: if starts { runs_in } else { Vec::new() },
         remark: remark.or_else(|| way.remark.map(String::from)),
         staggered: staggered.and_then(|s| s.run.as_ref().map(|run| turn(way, &s, run))),
         outcome,
         starts,
-    })
+    };
+    Ok((alternative, closed))
 }
 
 fn short_by(out: &crate::metrics::Outcome) -> String {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::hardware::Source;
 use crate::metrics::Outcome;
 
 /// Schema id of [`Plan`].
@@ -20,6 +21,9 @@ pub struct Plan {
     pub rows: Vec<Row>,
     /// The verdict over all rows.
     pub verdict: Verdict,
+    /// How the draws behind p5 and p95 were made; null without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draws: Option<Draws>,
     /// What to expect of figures that no table of measurements covers.
     pub expected_error: String,
     /// How far predictions were off by card, as far as it was measured.
@@ -27,6 +31,19 @@ pub struct Plan {
     pub expected_errors: Vec<ExpectedError>,
     /// Remarks that qualify the answer.
     pub notes: Vec<String>,
+}
+
+/// The draws behind p5 and p95 (`--intervals`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Draws {
+    /// `few` or `full`.
+    pub level: String,
+    /// How many.
+    pub draws: u32,
+    /// Their seed.
+    pub seed: u64,
+    /// Share of the draws in which the fastest card that runs it today is the one of the verdict; null if none runs it.
+    pub fastest_share: Option<f64>,
 }
 
 /// How far predictions for a card were off: |predicted / measured - 1|.
@@ -77,6 +94,9 @@ pub struct Verdict {
     pub sentence: String,
     /// What would change it: parameter, where the change happens, how far that is from the value used.
     pub flips_if: Vec<String>,
+    /// Where the draws disagree with it, and in how many they agree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_draws: Vec<String>,
 }
 
 /// One card (or several in tensor parallel).
@@ -112,6 +132,52 @@ pub struct Row {
     pub flips_if: Vec<String>,
     /// The verdict of this row.
     pub verdict: RowVerdict,
+    /// In how many draws it stands; null without draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_draws: Option<InDraws>,
+    /// What moves the best way that runs today; null without draws or where nothing runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tornado: Option<Swings>,
+}
+
+/// Shares of the draws.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct InDraws {
+    /// In which everything fits in HBM.
+    pub fits_share: f64,
+    /// In which tiering pays.
+    pub pays_share: f64,
+    /// In which the best way that runs today is the one of the verdict.
+    pub best_runnable_share: f64,
+}
+
+/// What moves the speed of one way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Swings {
+    /// The way, by name.
+    pub of: String,
+    /// The causes, widest first.
+    pub causes: Vec<Swing>,
+}
+
+/// What one cause alone does to a speed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Swing {
+    /// The cause: `runtime.served`, `gpu.memory`, a kernel's residual by the operation's name.
+    pub cause: String,
+    /// Where its width comes from.
+    pub source: Source,
+    /// Output tokens per second with it at its p5 (a residual's p5 is a time shorter than the law's).
+    pub output_tokens_per_s_at_p5: f64,
+    /// The same at its p95.
+    pub output_tokens_per_s_at_p95: f64,
+}
+
+impl Swing {
+    /// How far apart its ends are (tokens/s).
+    pub fn width(&self) -> f64 {
+        (self.output_tokens_per_s_at_p95 - self.output_tokens_per_s_at_p5).abs()
+    }
 }
 
 /// One way to run it on this card.

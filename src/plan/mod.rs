@@ -21,6 +21,7 @@ mod run;
 pub mod selfcheck;
 mod served;
 pub mod solve;
+pub mod uncertain;
 mod verdict;
 mod ways;
 
@@ -31,7 +32,8 @@ pub use recordings::{Placement, Recordings};
 pub use run::{Measure, decisions, measure, placement, simulate, simulate_on, simulate_watched};
 
 use crate::error::Result;
-use crate::scenario::{Card, Question};
+use crate::scenario::{Card, Question, Scenario};
+use crate::uncertain::Level;
 use answer::{PLAN_SCHEMA, Row, Setting};
 
 /// Answers a question on all its cards.
@@ -41,13 +43,15 @@ use answer::{PLAN_SCHEMA, Row, Setting};
 pub fn plan(question: &Question) -> Result<Plan> {
     run::check_size(&question.base, true)?;
     let traces = Recordings::open(&question.base.trace)?;
-    let rows: Vec<Row> = question
+    let rows: Vec<(Row, uncertain::OfCard)> = question
         .cards
         .par_iter()
         .map(|card: &Card| alternatives::row(&question.on(card), &traces))
         .collect::<Result<_>>()?;
+    let (rows, drawn): (Vec<Row>, Vec<uncertain::OfCard>) = rows.into_iter().unzip();
     let settings = question.settings.iter();
     let errors = errors::of(&question.cards)?;
+    let draws = uncertain::over_cards(&question.base, &rows, &drawn);
     Ok(Plan {
         schema: PLAN_SCHEMA.into(),
         kvplan_version: env!("CARGO_PKG_VERSION").into(),
@@ -58,17 +62,21 @@ pub fn plan(question: &Question) -> Result<Plan> {
                 from: a.from.clone(),
             })
             .collect(),
-        verdict: verdict::overall(&rows),
-        notes: notes(&rows),
+        verdict: verdict::overall(&rows, draws.as_ref()),
+        notes: notes(&question.base, &rows),
         rows,
+        draws,
         expected_error: errors::OTHERS.into(),
         expected_errors: errors,
     })
 }
 
 /// Remarks common to all rows, once each.
-fn notes(rows: &[Row]) -> Vec<String> {
+fn notes(base: &Scenario, rows: &[Row]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
+    if base.intervals != Level::None && base.lengths.is_some() {
+        out.push("requests with lengths of their own: no intervals, there is no closed form of their run".into());
+    }
     for note in rows
         .iter()
         .flat_map(|r| &r.alternatives)

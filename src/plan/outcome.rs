@@ -87,6 +87,7 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
             events: ran.run.events,
             steps: ran.run.steps.len() as u64,
         },
+        intervals: None,
         serving: None,
         memory,
     }

@@ -18,7 +18,12 @@ const WARM: u32 = 2;
 
 /// Output tokens per second of `batch` sequences in lockstep on `timeline`.
 pub(super) fn tokens_per_second(prepared: &Prepared, timeline: &Timeline, batch: u32) -> f64 {
-    let n = POINTS.min(timeline.steps).max(1);
+    at_points(prepared, timeline, batch, POINTS)
+}
+
+/// The same at so many points over the run.
+pub(super) fn at_points(prepared: &Prepared, timeline: &Timeline, batch: u32, points: u32) -> f64 {
+    let n = points.min(timeline.steps).max(1);
     let spill = if timeline.spills() {
         f64::from(batch)
     } else {

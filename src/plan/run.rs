@@ -21,7 +21,7 @@ use crate::trace::TraceReader;
 use crate::workload::{self, Request};
 
 use super::recordings::{Placement, Recordings};
-use super::{budget, changes, outcome, placed, served};
+use super::{budget, changes, outcome, placed, served, uncertain};
 
 /// A scenario made ready: laws, ledger, budget, traces.
 pub(super) struct Case {
@@ -119,10 +119,15 @@ fn answer(
             // Prompts share steps with decode tokens: they have no time of their own.
             out.throughput.prefill_s = None;
             served.run = Arc::unwrap_or_clone(ran.run);
-            out.serving = out.fits.then(|| served::serving(&case, load, &served));
+            if out.fits {
+                let mut seen = served::serving(&case, load, &served);
+                seen.intervals = uncertain::of_load(scenario, load, traces, &seen)?;
+                out.serving = Some(seen);
+            }
             out
         }
     };
+    out.intervals = uncertain::of_case(scenario, &case, &out)?;
     out.scenario = scenario
         .asked
         .iter()
@@ -390,7 +395,11 @@ impl Case {
 }
 
 /// The laws with what the policy pays for the weights of attention, if it looks at them and does anything.
-fn scored(prepared: &Prepared, spec: &PolicySpec, timelines: &[Arc<Timeline>]) -> Prepared {
+pub(super) fn scored(
+    prepared: &Prepared,
+    spec: &PolicySpec,
+    timelines: &[Arc<Timeline>],
+) -> Prepared {
     let acts = timelines.iter().any(|t| t.spills() || t.destroys());
     if acts && spec.looks_at_weights() {
         prepared.clone().with_scores()

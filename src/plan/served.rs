@@ -184,6 +184,7 @@ pub(super) fn serving(case: &Case, load: &UnderLoad, served: &Served) -> Serving
         t3_share: share[3],
         kv_mean_bytes: Bytes::ceil(served.means.hbm).0,
         kv_room_bytes: Bytes::ceil(room.floor()).0,
+        intervals: None,
         unused_tiers: unused(case, served),
         over_time: served.samples.iter().map(moment).collect(),
     }

@@ -2,7 +2,7 @@
 
 use crate::hardware::{Quantity, Value};
 
-use super::answer::{Alternative, Row, RowVerdict, Verdict};
+use super::answer::{Alternative, Draws, Row, RowVerdict, Verdict};
 use crate::units::{Bytes, text};
 
 /// A lead below this ratio lies within the expected error even where everything stays in HBM.
@@ -27,11 +27,54 @@ fn speed(a: &Alternative) -> f64 {
 
 /// The fastest of those `keep` keeps; the earlier one on a tie.
 fn fastest(row: &Row, keep: impl Fn(&Alternative) -> bool) -> Option<&Alternative> {
+    let all = &row.alternatives;
+    first_of(row, |i| speed(&all[i]), |i| keep(&all[i])).map(|i| &all[i])
+}
+
+/// Which is fastest by `speed` of those that `keep` keeps; the earlier one on a tie.
+fn first_of(
+    row: &Row,
+    speed: impl Fn(usize) -> f64,
+    keep: impl Fn(usize) -> bool,
+) -> Option<usize> {
+    (0..row.alternatives.len())
+        .filter(|i| speed(*i) > 0.0 && keep(*i))
+        .rev()
+        .max_by(|a, b| speed(*a).total_cmp(&speed(*b)))
+}
+
+/// An alternative as a draw has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drawn {
+    /// Output tokens a second, 0 where it does not run.
+    pub speed: f64,
+    /// Whether it keeps tokens on the host, and destroys none.
+    pub moves: bool,
+    /// Whether software runs it today.
+    pub today: bool,
+}
+
+/// The speed of an alternative in the answer; none where it does not run.
+pub(super) fn said(a: &Alternative) -> Option<f64> {
+    Some(speed(a)).filter(|s| *s > 0.0)
+}
+
+/// Where an alternative of this name stands.
+pub(super) fn position(row: &Row, name: Option<&str>) -> Option<usize> {
     row.alternatives
         .iter()
-        .filter(|a| speed(a) > 0.0 && keep(a))
-        .rev()
-        .max_by(|a, b| speed(a).total_cmp(&speed(b)))
+        .position(|a| Some(a.name.as_str()) == name)
+}
+
+/// Whether tiering pays in a draw, and which is the best that runs today, by the rules of [`of_row`].
+pub(super) fn choice(row: &Row, drawn: &[Drawn]) -> (bool, Option<usize>) {
+    let name = |i: usize| row.alternatives[i].name.as_str();
+    let best = |keep: &dyn Fn(usize) -> bool| first_of(row, |i| drawn[i].speed, keep);
+    let speed = |i: Option<usize>| i.map_or(0.0, |i| drawn[i].speed);
+    let tiered = best(&|i| TIERED.contains(&name(i)) && drawn[i].moves);
+    let plain = best(&|i| SAME_FORMAT.contains(&name(i)));
+    let runnable = best(&|i| !OTHER_QUESTION.contains(&name(i)) && drawn[i].today);
+    (speed(tiered) > speed(plain), runnable)
 }
 
 /// Whether an alternative keeps tokens on the host, and destroys none: one that does is never ranked with those that
@@ -100,11 +143,67 @@ fn sentence(
 }
 
 /// The verdict over all cards.
-pub(super) fn overall(rows: &[Row]) -> Verdict {
+pub(super) fn overall(rows: &[Row], draws: Option<&Draws>) -> Verdict {
     Verdict {
         sentence: overall_sentence(rows),
         flips_if: rows.iter().flat_map(|r| r.flips_if.clone()).collect(),
+        in_draws: draws.map_or_else(Vec::new, |d| in_draws(rows, d)),
     }
+}
+
+/// The card and way of the verdict: the fastest that runs today.
+pub(super) fn winner(rows: &[Row]) -> Option<usize> {
+    let best =
+        |r: &Row| fastest(r, |a| Some(&a.name) == r.verdict.best_runnable.as_ref()).map(speed);
+    let speeds = rows
+        .iter()
+        .enumerate()
+        .filter_map(|(i, r)| Some((i, best(r)?)));
+    speeds.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i)
+}
+
+/// Where the draws of a plan disagree with its verdict, and in how many they agree.
+fn in_draws(rows: &[Row], draws: &Draws) -> Vec<String> {
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let open = |share: f64| share > 0.0 && share < 1.0;
+    let mut out = Vec::new();
+    if let Some((i, share)) = winner(rows)
+        .zip(draws.fastest_share)
+        .filter(|_| rows.len() > 1)
+    {
+        out.push(format!(
+            "{} stays the fastest that runs today in {} of {} draws",
+            card(&rows[i]),
+            percent(share),
+            draws.draws
+        ));
+    }
+    for row in rows {
+        let (Some(d), name) = (&row.in_draws, card(row)) else {
+            continue;
+        };
+        if open(d.fits_share) {
+            out.push(format!(
+                "{name}: all of it fits in HBM in {}",
+                percent(d.fits_share)
+            ));
+        }
+        if open(d.pays_share) {
+            out.push(format!(
+                "{name}: moving KV to the host pays in {}",
+                percent(d.pays_share)
+            ));
+        }
+        if d.best_runnable_share < 1.0
+            && let Some(best) = &row.verdict.best_runnable
+        {
+            out.push(format!(
+                "{name}: {best} stays the best that runs today in {}",
+                percent(d.best_runnable_share)
+            ));
+        }
+    }
+    out
 }
 
 fn overall_sentence(rows: &[Row]) -> String {

@@ -55,6 +55,23 @@ pub const SERVING_COLUMNS: &[&str] = &[
     "serving.t3_share", "serving.kv_mean_bytes", "serving.kv_room_bytes",
 ];
 
+/// Keys of its intervals, behind those of the outcome where there are any.
+const INTERVAL_COLUMNS: &[&str] = &[
+    "intervals.draws",
+    "intervals.fits_share",
+    "intervals.output_tokens_per_s_p5",
+    "intervals.output_tokens_per_s_p95",
+    "intervals.tpot_mean_s_p5",
+    "intervals.tpot_mean_s_p95",
+    "intervals.hbm_saved_moved_bytes_p5",
+    "intervals.hbm_saved_moved_bytes_p95",
+    "intervals.holds_tokens_per_request_p5",
+    "intervals.holds_tokens_per_request_p95",
+    "intervals.largest_batch",
+    "intervals.largest_batch_p5",
+    "intervals.largest_batch_p95",
+];
+
 /// Keys of an alternative that stand before its outcome.
 const ALTERNATIVE_COLUMNS: &[&str] = &["name", "label", "starts", "remark"];
 
@@ -87,6 +104,9 @@ pub fn outcome(outcome: &Outcome) -> Result<String> {
     if outcome.serving.is_some() {
         columns.extend(SERVING_COLUMNS);
     }
+    if outcome.intervals.is_some() {
+        columns.extend(INTERVAL_COLUMNS);
+    }
     write(&columns, vec![cells(&value, &columns)])
 }
 
@@ -95,7 +115,10 @@ pub fn outcome(outcome: &Outcome) -> Result<String> {
 /// # Errors
 /// A bug in the writer (exit 70).
 pub fn plan(plan: &Plan) -> Result<String> {
-    let columns = [ALTERNATIVE_COLUMNS, OUTCOME_COLUMNS, STAGGERED_COLUMNS].concat();
+    let mut columns = [ALTERNATIVE_COLUMNS, OUTCOME_COLUMNS, STAGGERED_COLUMNS].concat();
+    if plan.draws.is_some() {
+        columns.extend(INTERVAL_COLUMNS);
+    }
     let mut rows = Vec::new();
     for alternative in plan.rows.iter().flat_map(|r| &r.alternatives) {
         let mut row = cells(&tree(alternative)?, &columns);
@@ -121,6 +144,11 @@ pub fn sweep(answer: &Answer) -> Result<String> {
     let mut outcome_columns = OUTCOME_COLUMNS.to_vec();
     if answer.cells.iter().any(served) {
         outcome_columns.extend(SERVING_COLUMNS);
+    }
+    let drawn =
+        |c: &crate::sweep::answer::Cell| c.outcome.as_ref().is_some_and(|o| o.intervals.is_some());
+    if answer.cells.iter().any(drawn) {
+        outcome_columns.extend(INTERVAL_COLUMNS);
     }
     let keys = answer.vary.iter().map(|a| format!("vary.{}", a.name));
     let mut header: Vec<String> = vec!["index".into()];

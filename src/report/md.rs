@@ -4,6 +4,7 @@ use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
 use crate::sweep::answer::Answer;
 
+use super::document::{Document, Piece, Section};
 use super::page::{Block, Grid, Page};
 use super::{outcome as outcome_page, plan as plan_page, sweep as sweep_page};
 
@@ -20,6 +21,45 @@ pub fn plan(plan: &Plan) -> String {
 /// A sweep as markdown.
 pub fn sweep(answer: &Answer) -> String {
     render(&sweep_page::page(answer))
+}
+
+/// A report as markdown: figures as the tables behind them.
+pub fn document(document: &Document) -> String {
+    let mut blocks = vec![format!("# {}", escape(&document.title))];
+    for v in &document.verdicts {
+        let of =
+            v.of.as_ref()
+                .map_or(String::new(), |of| format!("{}: ", escape(of)));
+        blocks.push(format!("{of}**{}**", escape(&v.text)));
+        if !v.sure.is_empty() {
+            blocks.push(block(&Block::List(v.sure.clone())));
+        }
+    }
+    let several = document.parts.len() > 1;
+    for part in &document.parts {
+        blocks.extend(part.name.as_ref().map(|n| format!("## {}", escape(n))));
+        blocks.extend(part.sections.iter().flat_map(|s| section(s, several)));
+    }
+    blocks.extend(section(&document.again, false));
+    blocks.join("\n\n") + "\n"
+}
+
+fn section(section: &Section, below: bool) -> Vec<String> {
+    let mark = if below { "###" } else { "##" };
+    let mut blocks = vec![format!("{mark} {}", escape(&section.title))];
+    for piece in &section.pieces {
+        match piece {
+            Piece::Block(Block::Title(text)) => blocks.push(format!("{mark}# {}", escape(text))),
+            Piece::Block(one) => blocks.push(block(one)),
+            Piece::Data(data) | Piece::Folded(data) => blocks.push(table(&data.grid())),
+            Piece::Figure(f) => {
+                blocks.push(format!("{mark}# {}", escape(&f.title)));
+                blocks.push(escape(&f.text));
+                blocks.push(table(&f.data.grid()));
+            }
+        }
+    }
+    blocks
 }
 
 /// Any page as markdown.

@@ -1,7 +1,8 @@
 //! Results for people and programs: tables, CSV, markdown, JSON, plots; computes nothing.
 //!
 //! A result becomes a neutral [`page::Page`] once (`outcome`, `plan`), which `table` lays out for a terminal and `md`
-//! for a document, so that the two never say different things. `json` and `csv` carry base units with the unit in the
+//! for a document, so that the two never say different things. Several results become a [`document::Document`], which
+//! `html` and `md` write. `json` and `csv` carry base units with the unit in the
 //! key; people read GiB, GB/s and 3-4 digits. Nothing here may derive a figure: what is not in the result struct is not
 //! shown. Rival design: a template per format; it drifts. Deterministic: no clock, no terminal width, no locale.
 
@@ -9,11 +10,13 @@ pub mod calibrate;
 pub mod cells;
 pub mod compare;
 pub mod csv;
+pub mod document;
 pub mod drift;
 pub mod eval;
 pub mod explain;
 pub mod fit;
 pub mod formulas;
+pub mod html;
 pub mod json;
 pub mod md;
 pub mod outcome;
@@ -24,6 +27,7 @@ pub mod plot;
 pub mod reproduce;
 mod serving;
 pub mod solve;
+pub mod sure;
 pub mod sweep;
 pub mod table;
 pub mod validate;

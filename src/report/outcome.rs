@@ -21,6 +21,7 @@ pub fn page(outcome: &Outcome) -> Page {
         speed(&mut page, outcome);
         traffic(&mut page, outcome);
     }
+    super::sure::of_outcome(&mut page, outcome);
     tiers(&mut page, outcome);
     quality(&mut page, outcome);
     assumptions(&mut page, &outcome.assumptions);
@@ -33,8 +34,22 @@ pub fn page(outcome: &Outcome) -> Page {
 
 fn question(page: &mut Page, o: &Outcome) {
     page.title("Question");
+    page.text(asked(o));
+    page.facts([
+        ("formats", format!("weights {}, KV {}", o.weights, o.kv)),
+        ("policy", spaced(&o.policy)),
+        ("T1", format!("{}, overlap {}", o.t1_mode, o.overlap)),
+        (
+            "runs as",
+            format!("{} requests on {}, seed {}", o.occupancy, o.runtime, o.seed),
+        ),
+    ]);
+}
+
+/// The question in a sentence.
+pub(super) fn asked(o: &Outcome) -> String {
     let own = o.occupancy == "listed" || o.serving.as_ref().is_some_and(|s| s.own_lengths);
-    page.text(format!(
+    format!(
         "{} of {} on {}, {}{} prompt + {} output tokens each.",
         o.serving.as_ref().map_or_else(
             || requests(o.batch),
@@ -49,16 +64,7 @@ fn question(page: &mut Page, o: &Outcome) {
         if own { "up to " } else { "" },
         count(u64::from(o.prompt_tokens)),
         count(u64::from(o.output_tokens)),
-    ));
-    page.facts([
-        ("formats", format!("weights {}, KV {}", o.weights, o.kv)),
-        ("policy", spaced(&o.policy)),
-        ("T1", format!("{}, overlap {}", o.t1_mode, o.overlap)),
-        (
-            "runs as",
-            format!("{} requests on {}, seed {}", o.occupancy, o.runtime, o.seed),
-        ),
-    ]);
+    )
 }
 
 /// `1 request`, `8 requests`.
@@ -72,6 +78,20 @@ pub(super) fn requests(n: u32) -> String {
 
 fn verdict(page: &mut Page, o: &Outcome) {
     page.title("Answer");
+    let (text, mood) = answer(o);
+    page.push(Block::Verdict(text, mood));
+    page.text(format!(
+        "With everything in HBM a request may reach {} tokens here, all requests alike.",
+        count(o.holds_tokens_per_request)
+    ));
+    if !o.changes.is_empty() {
+        page.text("What would make it fit, each checked:");
+        page.list(o.changes.clone());
+    }
+}
+
+/// Whether it fits, and how fast it is or what is missing.
+pub(super) fn answer(o: &Outcome) -> (String, Mood) {
     let peak = format!(
         "{} at the peak, {} usable",
         size(o.memory.hbm_peak_bytes),
@@ -83,26 +103,17 @@ fn verdict(page: &mut Page, o: &Outcome) {
             "Fits: {peak}. {speed} output tokens/s over the run, bound by {}.",
             o.bound_by
         );
-        page.push(Block::Verdict(text, Mood::Good));
-    } else {
-        let text = match o.shortfall_bytes {
-            0 => format!(
-                "Does not fit: {} of host memory needed, {} may be pinned ({peak} of HBM).",
-                size(o.memory.ddr_peak_bytes),
-                size(o.memory.ddr_capacity_bytes)
-            ),
-            short => format!("Does not fit: {} of HBM missing ({peak}).", size(short)),
-        };
-        page.push(Block::Verdict(text, Mood::Bad));
+        return (text, Mood::Good);
     }
-    page.text(format!(
-        "With everything in HBM a request may reach {} tokens here, all requests alike.",
-        count(o.holds_tokens_per_request)
-    ));
-    if !o.changes.is_empty() {
-        page.text("What would make it fit, each checked:");
-        page.list(o.changes.clone());
-    }
+    let text = match o.shortfall_bytes {
+        0 => format!(
+            "Does not fit: {} of host memory needed, {} may be pinned ({peak} of HBM).",
+            size(o.memory.ddr_peak_bytes),
+            size(o.memory.ddr_capacity_bytes)
+        ),
+        short => format!("Does not fit: {} of HBM missing ({peak}).", size(short)),
+    };
+    (text, Mood::Bad)
 }
 
 fn memory(page: &mut Page, o: &Outcome) {

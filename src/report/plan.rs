@@ -7,6 +7,7 @@ use super::cells::{NONE, card, count, figure, gib, rate, size, spaced};
 use super::outcome::sentences;
 use super::page::{Block, Grid, Mood, Page};
 use super::plan_rows as rows;
+use super::sure;
 
 /// The page of an answer.
 pub fn page(plan: &Plan) -> Page {
@@ -18,8 +19,10 @@ pub fn page(plan: &Plan) -> Page {
         plan.verdict.sentence.clone(),
         if any { Mood::Good } else { Mood::Bad },
     ));
+    page.list(plan.verdict.in_draws.clone());
     rows::cards(&mut page, plan);
     rows::ways(&mut page, plan);
+    sure::section(&mut page, plan);
     memory(&mut page, plan);
     pays(&mut page, plan);
     rows::staggered(&mut page, plan);
@@ -40,8 +43,28 @@ pub fn page(plan: &Plan) -> Page {
 
 fn question(page: &mut Page, plan: &Plan) {
     page.title("Question");
+    page.text(asked(&plan.question));
+    let line = |from_default: bool| {
+        let of = |s: &&Setting| (s.from == "default") == from_default;
+        let words = plan.question.iter().filter(of).map(setting);
+        words.collect::<Vec<_>>().join("; ")
+    };
+    let facts = [("asked", line(false)), ("default", line(true))];
+    page.facts(facts.into_iter().filter(|(_, text)| !text.is_empty()));
+}
+
+/// A setting with its value, and the file that gave it.
+fn setting(s: &Setting) -> String {
+    match s.from.as_str() {
+        "default" | "flag" => format!("{} {}", s.name, spaced(&s.value)),
+        file => format!("{} {} ({file})", s.name, spaced(&s.value)),
+    }
+}
+
+/// The question in a sentence.
+pub(super) fn asked(question: &[Setting]) -> String {
     let get = |name: &str| {
-        let found = plan.question.iter().find(|s| s.name == name);
+        let found = question.iter().find(|s| s.name == name);
         found.map_or(NONE, |s| s.value.as_str())
     };
     let lengths = match get("prompt") {
@@ -52,7 +75,7 @@ fn question(page: &mut Page, plan: &Plan) {
             grouped(get("output"))
         ),
     };
-    page.text(format!(
+    format!(
         "{} of {}, {}, on {}.",
         if get("batch") == "1" {
             "1 request".to_string()
@@ -62,22 +85,7 @@ fn question(page: &mut Page, plan: &Plan) {
         get("model"),
         lengths,
         get("hardware"),
-    ));
-    let line = |from_default: bool| {
-        let of = |s: &&Setting| (s.from == "default") == from_default;
-        let word = |s: &Setting| match s.from.as_str() {
-            "default" | "flag" => format!("{} {}", s.name, spaced(&s.value)),
-            file => format!("{} {} ({file})", s.name, spaced(&s.value)),
-        };
-        plan.question
-            .iter()
-            .filter(of)
-            .map(word)
-            .collect::<Vec<_>>()
-            .join("; ")
-    };
-    let facts = [("asked", line(false)), ("default", line(true))];
-    page.facts(facts.into_iter().filter(|(_, text)| !text.is_empty()));
+    )
 }
 
 /// A count of tokens in groups of three, where it is plain digits.
@@ -137,12 +145,13 @@ pub(super) fn short(row: &Row) -> String {
     }
 }
 
+/// When tiering pays.
+pub(super) const WHEN_IT_PAYS: &str = "Streaming T1 keeps nobody waiting while it is no more than the link moves in one step (free T1); what remains is \
+     to write it to HBM and read it once more. Break-even is the link bandwidth at which this question's spill would be free, and at which streaming equals the best rival.";
+
 fn pays(page: &mut Page, plan: &Plan) {
     page.title("Does tiering pay?");
-    page.text(
-        "Streaming T1 keeps nobody waiting while it is no more than the link moves in one step (free T1); what remains is \
-         to write it to HBM and read it once more. Break-even is the link bandwidth at which this question's spill would be free, and at which streaming equals the best rival.",
-    );
+    page.text(WHEN_IT_PAYS);
     let mut grid = Grid::new([
         "CARD",
         "FREE T1\na step",
@@ -171,6 +180,11 @@ fn pays(page: &mut Page, plan: &Plan) {
 
 fn quality(page: &mut Page, plan: &Plan) {
     page.title("Quality");
+    page.list(said_of_quality(&plan.rows));
+}
+
+/// What can be said of the answers' quality, each sentence once.
+pub(super) fn said_of_quality<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     let spills = |a: &&Alternative| {
         matches!(
@@ -178,7 +192,7 @@ fn quality(page: &mut Page, plan: &Plan) {
             "stream" | "staged" | "direct" | "host-attention" | "selective"
         )
     };
-    let alternatives = plan.rows.iter().flat_map(|r| &r.alternatives);
+    let alternatives = rows.into_iter().flat_map(|r| &r.alternatives);
     for alternative in alternatives.filter(spills) {
         for sentence in sentences(&alternative.outcome) {
             if !items.contains(&sentence) {
@@ -190,7 +204,7 @@ fn quality(page: &mut Page, plan: &Plan) {
         "fp8 KV and int4 weights change the arithmetic of the model; what that costs in answers is not modelled."
             .into(),
     );
-    page.list(items);
+    items
 }
 
 fn today(page: &mut Page, plan: &Plan) {

@@ -31,7 +31,7 @@ fn cannot_start(a: &Alternative) -> bool {
 }
 
 /// Tokens/s of an alternative in a narrow cell.
-fn speed(row: &Row, name: &str) -> String {
+pub(super) fn speed(row: &Row, name: &str) -> String {
     match find(row, name) {
         None => NONE.into(),
         Some(a) if cannot_start(a) => "cannot start".into(),
@@ -83,15 +83,15 @@ pub(super) fn cards(page: &mut Page, plan: &Plan) {
         ]);
     }
     page.grid(grid);
-    page.text(legend(plan));
+    page.text(explained(&plan.rows));
 }
 
-/// Explains the marks that the tables use.
-fn legend(plan: &Plan) -> String {
+/// Explains the marks that tables of these rows use.
+pub(super) fn explained<'a>(rows: impl IntoIterator<Item = &'a Row> + Clone) -> String {
     let mut parts = vec![
         "HOLDS: tokens a request may reach with everything in HBM, all requests alike.".to_string(),
     ];
-    let all = || plan.rows.iter().flat_map(|r| &r.alternatives);
+    let all = || rows.clone().into_iter().flat_map(|r| &r.alternatives);
     if all().any(|a| a.outcome.preemptions > 0) {
         parts.push("*: preempts requests and recomputes them later.".into());
     }

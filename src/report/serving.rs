@@ -110,6 +110,34 @@ fn times(page: &mut Page, s: &Serving) {
         ]);
     }
     page.grid(grid);
+    sure(page, s);
+}
+
+/// p5 to p95 of what clients see, over draws.
+fn sure(page: &mut Page, s: &Serving) {
+    let Some(i) = &s.intervals else {
+        return;
+    };
+    page.text(format!(
+        "5th to 95th percentile of {} draws of what is not known exactly:",
+        i.draws
+    ));
+    let times = |low: Option<f64>, high: Option<f64>| format!("{} to {}", time(low), time(high));
+    page.facts([
+        ("TTFT mean", times(i.ttft_mean_s_p5, i.ttft_mean_s_p95)),
+        ("TTFT P99", times(i.ttft_p99_s_p5, i.ttft_p99_s_p95)),
+        ("TPOT mean", times(i.tpot_mean_s_p5, i.tpot_mean_s_p95)),
+        ("TPOT P99", times(i.tpot_p99_s_p5, i.tpot_p99_s_p95)),
+        ("makespan", times(i.makespan_s_p5, i.makespan_s_p95)),
+        (
+            "output tokens/s",
+            format!(
+                "{} to {}",
+                figure(i.output_tokens_per_s_p5),
+                figure(i.output_tokens_per_s_p95)
+            ),
+        ),
+    ]);
 }
 
 fn limits(page: &mut Page, s: &Serving) {

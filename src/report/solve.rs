@@ -55,12 +55,14 @@ pub fn page(s: &Solution) -> Page {
     page
 }
 
-fn shown(s: &Solution, value: f64) -> String {
+/// An answer in its unit.
+pub(super) fn shown(s: &Solution, value: f64) -> String {
     let find = Find::WORDS.iter().find(|(w, _)| *w == s.find);
     find.map_or_else(|| figure(Some(value)), |(_, f)| f.shown(value))
 }
 
-fn limits(s: &Solution) -> String {
+/// The limits in a sentence.
+pub(super) fn limits(s: &Solution) -> String {
     let l = &s.limits;
     let parts: Vec<String> = [
         l.tpot_p99_s
@@ -87,24 +89,7 @@ fn card_section(page: &mut Page, s: &Solution, row: &Solved) {
         card(&row.hardware, row.gpus),
         row.hardware_name
     ));
-    let (text, mood) = match row.answer {
-        Some(a) => (
-            format!(
-                "{}, limited by {}: {}.",
-                shown(s, a),
-                row.limited_by,
-                row.why
-            ),
-            Mood::Good,
-        ),
-        None => (
-            format!(
-                "Nothing keeps to the limits ({}): {}.",
-                row.limited_by, row.why
-            ),
-            Mood::Bad,
-        ),
-    };
+    let (text, mood) = answer(s, row);
     page.push(Block::Verdict(text, mood));
     let mut grid = Grid::new([
         "POINT",
@@ -133,6 +118,21 @@ fn card_section(page: &mut Page, s: &Solution, row: &Solved) {
             row.tried
         ),
     });
+}
+
+/// The answer of a card in a sentence.
+pub(super) fn answer(s: &Solution, row: &Solved) -> (String, Mood) {
+    match row.answer {
+        Some(a) => {
+            let (a, by, why) = (shown(s, a), &row.limited_by, &row.why);
+            (format!("{a}, limited by {by}: {why}."), Mood::Good)
+        }
+        None => {
+            let (by, why) = (&row.limited_by, &row.why);
+            let text = format!("Nothing keeps to the limits ({by}): {why}.");
+            (text, Mood::Bad)
+        }
+    }
 }
 
 fn line(s: &Solution, name: &str, p: &Point) -> [String; 8] {

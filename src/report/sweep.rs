@@ -64,6 +64,12 @@ fn question(page: &mut Page, answer: &Answer) {
 }
 
 fn verdict(page: &mut Page, answer: &Answer) {
+    let (text, mood) = said(answer);
+    page.push(Block::Verdict(text, mood));
+}
+
+/// How many cells fit.
+pub(super) fn said(answer: &Answer) -> (String, Mood) {
     let number = |n: usize| count(n as u64);
     let all = answer.cells.len();
     let of = |test: fn(&Cell) -> bool| answer.cells.iter().filter(|c| test(c)).count();
@@ -83,8 +89,7 @@ fn verdict(page: &mut Page, answer: &Answer) {
         number(fit),
         number(all)
     );
-    let mood = if fit > 0 { Mood::Good } else { Mood::Bad };
-    page.push(Block::Verdict(text, mood));
+    (text, if fit > 0 { Mood::Good } else { Mood::Bad })
 }
 
 fn table(page: &mut Page, answer: &Answer) {
@@ -165,14 +170,19 @@ fn figures(outcome: Option<&Outcome>) -> [String; 8] {
     ]
 }
 
-/// Reasons with the number of cells they hold for, the most frequent first.
 fn refused(page: &mut Page, answer: &Answer) {
+    let lines = refusals(answer);
+    if !lines.is_empty() {
+        page.title("Cannot be asked");
+        page.list(lines);
+    }
+}
+
+/// Reasons for which cells have no outcome, the most frequent first.
+pub(super) fn refusals(answer: &Answer) -> Vec<String> {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for why in answer.cells.iter().filter_map(|c| c.refused.as_deref()) {
         *reasons.entry(why).or_default() += 1;
-    }
-    if reasons.is_empty() {
-        return;
     }
     let mut list: Vec<(&str, usize)> = reasons.into_iter().collect();
     list.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
@@ -185,6 +195,5 @@ fn refused(page: &mut Page, answer: &Answer) {
     if more > 0 {
         lines.push(format!("{} more reasons", count(more as u64)));
     }
-    page.title("Cannot be asked");
-    page.list(lines);
+    lines
 }

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::hardware::expected::Expected;
 use crate::validate::answer::{FileMetric, Row, Validation};
+use crate::validate::coverage::Coverage;
 
 use super::csv;
 use super::page::{Grid, Page};
@@ -36,6 +37,9 @@ pub fn page(v: &Validation) -> Page {
         ]);
     }
     page.grid(grid);
+    if let Some(c) = &v.coverage {
+        coverage(&mut page, c);
+    }
     gpus(&mut page, v);
     let left_out: Vec<String> = v.files.iter().flat_map(reasons).collect();
     if !left_out.is_empty() {
@@ -54,6 +58,37 @@ pub fn expected(errors: &Expected) -> Result<String> {
     Ok(format!(
         "# Written by `kvplan validate --expected`; do not edit.\n{text}"
     ))
+}
+
+/// Whether the intervals of servers hold what they claim.
+fn coverage(page: &mut Page, c: &Coverage) {
+    page.title("Do intervals of whole servers hold what they claim?");
+    let ends = [-1.0, 1.0].map(|side| percent(Some(c.stated_share + side * c.tolerance_share)));
+    page.text(format!(
+        "{} of {} figures of servers lie in their {:.0} % interval: {} ({} to {} by chance if rows err apart; {}). Mean over {} \
+         classes of card, software and model: {}. Median half width: {}.",
+        c.inside,
+        c.rows,
+        100.0 * c.stated_share,
+        percent(Some(c.inside_share)),
+        ends[0],
+        ends[1],
+        if c.holds { "it holds" } else { "too few" },
+        c.classes,
+        percent(Some(c.class_inside_share)),
+        percent(Some(c.half_width_median)),
+    ));
+    let mut grid = Grid::new(["FIGURE", "ROWS", "INSIDE", "SHARE", "HALF WIDTH"]);
+    for m in &c.by_metric {
+        grid.row([
+            m.metric.clone(),
+            m.rows.to_string(),
+            m.inside.to_string(),
+            percent(Some(m.inside as f64 / m.rows.max(1) as f64)),
+            percent(Some(m.half_width_median)),
+        ]);
+    }
+    page.grid(grid);
 }
 
 fn gpus(page: &mut Page, v: &Validation) {

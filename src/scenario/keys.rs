@@ -162,6 +162,9 @@ pub const KEYS: &[Key] = &[
         "Recorded attention (.kvt), repeatable; `none` uses lengths alone [default: the one in the binary]"),
     key("seed", "N", Kind::Number, Some("0"), &[],
         "Seed of every random draw"),
+    Key { plan: Some("few"),
+        ..key("intervals", "HOW", Kind::Text, None, &["none", "few", "full"],
+        "5th and 95th percentile over draws of what is not known exactly: none, few (20 draws), full (1,000; 100 under load)") },
 ];
 
 /// The row of a setting.

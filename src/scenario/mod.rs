@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::deploy::Deployment;
 use crate::hardware::Hardware;
+use crate::uncertain::Level;
 use crate::workload::Lengths;
 
 pub use keys::Verb;
@@ -61,6 +62,8 @@ pub struct Scenario {
     pub trace: TraceRef,
     /// Seed of every random draw.
     pub seed: u64,
+    /// How much is drawn of what is not known exactly.
+    pub intervals: Level,
     /// Check the laws of the simulator while it runs.
     pub audit: bool,
     /// Remarks that qualify the question; they belong into the notes of its answer.

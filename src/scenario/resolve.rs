@@ -12,6 +12,7 @@ use crate::hardware::Hardware;
 use crate::hardware::home::DDR;
 use crate::model::{Attention, Model};
 use crate::timeline::Pick;
+use crate::uncertain::Level;
 use crate::units::text::group;
 use crate::workload::{Arrivals, Drawn, Lengths};
 
@@ -280,6 +281,7 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
         },
         trace: trace(settings)?,
         seed: seed(settings)?,
+        intervals: intervals(settings)?,
         audit: settings.audit,
         notes: Vec::new(),
         asked: Vec::new(),
@@ -288,6 +290,18 @@ fn build(settings: &Settings, card: &Card) -> Result<Scenario> {
     check_selection(settings, &scenario)?;
     scenario.notes = notes(settings, &scenario);
     Ok(scenario)
+}
+
+/// How much is drawn: nothing unless asked.
+fn intervals(settings: &Settings) -> Result<Level> {
+    if settings.get("intervals").is_none() {
+        return Ok(Level::None);
+    }
+    Ok(match word(settings, "intervals")? {
+        "few" => Level::Few,
+        "full" => Level::Full,
+        _ => Level::None,
+    })
 }
 
 /// Refuses `top-p` where nothing says how much it fetches.

@@ -37,7 +37,7 @@ pub struct Work {
 pub fn decode(gpu: &Gpu, law: &DecodeAttention, kernels: f64, work: Work, calls: f64) -> f64 {
     let floor = calls * floor(law, work);
     let total = floor + work.bytes / rate(gpu, law, kernels, work);
-    law.spread.apply(law.off, "attention", floor, total)
+    law.spread.apply(&law.off, "attention", floor, total)
 }
 
 /// Seconds of a call that moves nothing.

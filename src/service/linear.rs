@@ -143,7 +143,7 @@ pub fn matrix(gpu: &Gpu, format: &WeightFormat, matrix: &Matrix, split: Split, r
         1 => law.spread,
         _ => Spread::even(law.experts),
     };
-    spread.apply(law.off, matrix.name, floor, total)
+    spread.apply(&law.off, matrix.name, floor, total)
 }
 
 /// Experts touched on average by `tokens` tokens that each choose `active` of `experts`, routing even.

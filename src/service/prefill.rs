@@ -47,5 +47,5 @@ pub fn attention(gpu: &Gpu, kernels: f64, work: Work) -> f64 {
     let stream = work.operands / (law.operands.get() * kernels * gpu.hbm_bandwidth.get());
     let floor = law.fixed.get();
     let total = floor + (multiply * multiply + stream * stream).sqrt();
-    law.spread.apply(law.off, "prefill", floor, total)
+    law.spread.apply(&law.off, "prefill", floor, total)
 }

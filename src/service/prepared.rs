@@ -10,6 +10,7 @@ use crate::model::layer::Matrix;
 use crate::model::{Attention, KvFormat, Layer};
 
 mod mixed;
+mod step;
 
 use super::linear::Routing;
 use super::{attention, collective, cpu, linear, prefill, transfer};
@@ -66,6 +67,26 @@ pub struct BatchCost {
     pub prefill: f64,
     /// CPU between steps.
     pub gap: f64,
+}
+
+impl BatchCost {
+    /// The same in a server that takes `by` times as long.
+    #[must_use]
+    fn slowed(mut self, by: f64) -> Self {
+        let own = [
+            &mut self.other,
+            &mut self.collective,
+            &mut self.head,
+            &mut self.prefill,
+            &mut self.gap,
+        ];
+        let lists = self.linear.iter_mut().chain(&mut self.fixed);
+        own.into_iter()
+            .chain(lists)
+            .chain(&mut self.totals)
+            .for_each(|t| *t *= by);
+        self
+    }
 }
 
 /// Bytes a step moves for one class: what attention reads in HBM and what crosses the link [bytes, one GPU].
@@ -243,6 +264,7 @@ impl Prepared {
             prefill: 0.0,
             totals: [all_linear, layers * other, layers * collective],
         }
+        .slowed(d.runtime.off.step)
     }
 
     /// Seconds of these matrices for `rows` tokens on one GPU.
@@ -296,7 +318,8 @@ impl Prepared {
     pub fn attention(&self, class: &Class, sequences: f64, bytes: f64) -> f64 {
         let gpu = &self.deployment.hardware.gpu;
         let work = self.work(class, sequences, bytes);
-        attention::decode(gpu, self.attention_law(), self.kernels, work, self.calls)
+        let alone = attention::decode(gpu, self.attention_law(), self.kernels, work, self.calls);
+        alone * self.deployment.runtime.off.step
     }
 
     /// Seconds that copying `bytes` in HBM takes (each read and written once).
@@ -363,11 +386,12 @@ impl Prepared {
             f64::from(d.model.hidden) * 2.0 * tokens / chunks,
         );
         let layers = self.order.len() as f64;
-        seconds
+        let all = seconds
             + chunks
                 * (2.0 * layers * reduce
                     + self.head(parts.len() as f64)
-                    + cpu::step_gap(&d.runtime, parts.len() as f64))
+                    + cpu::step_gap(&d.runtime, parts.len() as f64));
+        all * d.runtime.off.prefill
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::machine::Interval;
+use super::coverage::Coverage;
+use super::machine::{Interval, Scope};
 use crate::stats;
 
 /// Schema id of [`Validation`].
@@ -20,6 +21,8 @@ pub struct Row {
     pub line: u64,
     /// Column of the figure.
     pub metric: &'static str,
+    /// What the figure is of.
+    pub scope: Scope,
     /// GPU as spelt in the file.
     pub gpu: String,
     /// Software or source.
@@ -52,6 +55,9 @@ pub struct Validation {
     pub kvplan_version: String,
     /// One entry a file and metric.
     pub files: Vec<FileMetric>,
+    /// Whether intervals of servers hold as much as they claim; null where no table is of servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Coverage>,
 }
 
 /// The rows of one figure of one file.
@@ -168,6 +174,7 @@ impl Run {
             schema: SCHEMA.into(),
             kvplan_version: env!("CARGO_PKG_VERSION").into(),
             files: files.collect(),
+            coverage: Coverage::of(&rows),
         };
         Self { rows, answer }
     }

@@ -2,16 +2,18 @@
 //!
 //! `validate DIR` reads whatever tables it knows by the end of their names ([`tables::KNOWN`]), predicts each row from
 //! its configuration columns alone through the functions of `service`, and sums up how far off they are, pooled and by
-//! GPU, framework and model. Every prediction has an interval: the laws are evaluated again with each parameter of the
-//! machine at its own low and high end, and the deviations add in squares ([`machine`]). Rival: cross-checking against
+//! GPU, framework and model. Every prediction has an interval: the laws are evaluated again for draws of everything that is
+//! not known of the machine ([`machine`]), and whether such intervals hold as much as they claim is counted over servers
+//! ([`coverage`]). Rival: cross-checking against
 //! another simulator, which shares one's mistakes. What is ignored: the spread of a measurement itself (few sources state
-//! it), and the correlation of parameters.
+//! it).
 //!
 //! Relative error is predicted / measured - 1. Median and p90 are nearest-rank, of its magnitude; the bias is the mean of
 //! the signed error. Rows that cannot be predicted are counted under a reason; nothing is dropped silently. Order: files
 //! as in [`tables::KNOWN`], then by name; rows as in the file.
 
 pub mod answer;
+pub mod coverage;
 pub mod expected;
 pub mod holdout;
 pub mod machine;
@@ -19,7 +21,6 @@ pub mod names;
 pub mod prototype;
 pub mod served;
 pub mod sheet;
-mod software;
 pub mod steady;
 pub mod stock;
 pub mod tables;
@@ -30,6 +31,7 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use answer::{Row, Run};
+use machine::Scope;
 use stock::Stock;
 use tables::Case;
 
@@ -45,7 +47,7 @@ pub fn validate(folder: &Path, leave_out: bool) -> Result<Run> {
         let cases = (kind.cases)(&sheet, &mut stock)?;
         let predicted: Vec<Row> = cases
             .into_par_iter()
-            .map(|case| row(&sheet.file, case))
+            .map(|case| row(&sheet.file, kind.scope, case))
             .collect();
         rows.extend(predicted);
     }
@@ -53,11 +55,12 @@ pub fn validate(folder: &Path, leave_out: bool) -> Result<Run> {
 }
 
 /// A case with its prediction and interval.
-fn row(file: &str, case: Case) -> Row {
+fn row(file: &str, scope: Scope, case: Case) -> Row {
     let mut row = Row {
         file: file.to_string(),
         line: case.line,
         metric: case.metric,
+        scope,
         gpu: case.gpu,
         framework: case.framework,
         model: case.model,
@@ -66,7 +69,7 @@ fn row(file: &str, case: Case) -> Row {
         skipped: None,
     };
     match case.law {
-        Ok(law) => match law.family.interval(&law.of) {
+        Ok(law) => match law.family.interval(&law.of, scope) {
             Some(interval) => row.predicted = Some(interval),
             None => row.skipped = Some("the laws give no finite figure".into()),
         },

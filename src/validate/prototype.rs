@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use super::machine::{Machine, Setup};
-use super::steady;
 use crate::catalog;
 use crate::error::Result;
 use crate::model::{KvFormat, Model, WeightFormat};
@@ -102,7 +101,7 @@ pub fn parts(prepared: &Prepared, s: Sample) -> Option<Parts> {
     };
     let (calls, down) = (out / INTERVAL, s.demoted * token);
     Some(Parts {
-        forward: s.tokens * steady::step(prepared, 1, middle) + eager_tier::scores(tier, ranked),
+        forward: s.tokens * prepared.step(1, middle) + eager_tier::scores(tier, ranked),
         fetch: eager_tier::fetch(tier, layers, out, s.fetched * token),
         demote: eager_tier::demote(tier, &d.hardware.link, layers, calls, down),
         books: eager_tier::books(tier, ranked),

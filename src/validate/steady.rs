@@ -45,24 +45,6 @@ pub struct Steady {
     pub throughput: f64,
 }
 
-/// Seconds of a decode step of `m` requests of `tokens` each, all in HBM.
-pub fn step(prepared: &Prepared, m: u32, tokens: f64) -> f64 {
-    let cost = prepared.batch(m);
-    layers(prepared, m, tokens, &cost.fixed) + cost.head + cost.gap
-}
-
-/// Seconds of the layers: `fixed` of each class and its attention.
-pub fn layers(prepared: &Prepared, m: u32, tokens: f64, fixed: &[f64]) -> f64 {
-    let classes = prepared.classes.iter().zip(fixed);
-    classes
-        .map(|(class, fixed)| {
-            let seen = class.window.map_or(tokens, |w| tokens.min(f64::from(w)));
-            let bytes = f64::from(m) * seen * class.kv_token;
-            f64::from(class.count) * (fixed + prepared.attention(class, f64::from(m), bytes))
-        })
-        .sum()
-}
-
 /// Requests of this length that the KV pool holds, at most `offered`; none if not one fits.
 pub fn running(prepared: &Prepared, load: Load) -> Option<u32> {
     let ledger = Ledger::new(prepared);
@@ -85,7 +67,7 @@ pub fn steady(prepared: &Prepared, load: Load, rounds: f64) -> Option<Steady> {
     let running = running(prepared, load)?;
     let (m, output) = (f64::from(running), f64::from(load.output));
     let served = runtime.served.get();
-    let step = served * step(prepared, running, middle(load));
+    let step = served * prepared.step(running, middle(load));
     let prefill = served * prepared.prefill(&[(0, load.prompt)]);
     let life = output * step + m * prefill;
     let others = (m - 1.0) * prefill / output;
@@ -140,7 +122,7 @@ pub fn wave(prepared: &Prepared, m: u32, load: Load) -> f64 {
     let counted = m.min(COUNTED);
     let prompts = vec![(0, load.prompt); counted as usize];
     let prefill = prepared.prefill(&prompts) * f64::from(m) / f64::from(counted);
-    let steps = f64::from(load.output) * step(prepared, m, middle(load));
+    let steps = f64::from(load.output) * prepared.step(m, middle(load));
     prepared.deployment.runtime.served.get() * (prefill + steps)
 }
 

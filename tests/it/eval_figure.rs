@@ -2,9 +2,10 @@
 
 use kvplan::eval::answer::{Evaluation, PolicyResult, Question};
 use kvplan::eval::figure::figure;
+use kvplan::eval::policies;
 use kvplan::policy;
 use kvplan::report::plot::face::Face;
-use kvplan::report::plot::{Image, eval as drawing};
+use kvplan::report::plot::{Image, eval as drawing, policies as side_by_side};
 
 fn result(text: &str, held: [f64; 2], kl: f64) -> PolicyResult {
     PolicyResult {
@@ -173,6 +174,56 @@ fn words_stay_on_the_canvas_and_off_each_other() {
         if let Some(folder) = std::env::var_os("KVPLAN_KEEP_FIGURES") {
             let path = std::path::Path::new(&folder).join(format!("eval{}.png", e.policies.len()));
             std::fs::write(path, drawing::draw(&figure(&e), Image::Png).unwrap()).unwrap();
+        }
+    }
+}
+
+/// Two policies at equal HBM, one with a right answer: 2 right of 20 at 300 tokens each cost 3,000 tokens a right answer, and
+/// an accuracy between 0.05 and 0.25 means 300 / 0.25 = 1,200 to 300 / 0.05 = 6,000.
+#[test]
+fn policies_side_by_side_have_their_costs_and_their_order() {
+    let mut e = evaluation(vec![
+        result("full", [400.0, 610.0], 0.0),
+        result("h2o:heavy=64,recent=64", [120.0, 130.0], 2e-3),
+        result("streaming-llm:window=120", [124.0, 131.0], 9e-4),
+    ]);
+    assert!(!policies::side_by_side(&e));
+    let graded = &mut e.policies[1];
+    (graded.graded, graded.correct) = (20, Some(2));
+    (graded.tokens_per_answer, graded.tokens_per_correct_answer) = (Some(300.0), Some(3000.0));
+    (graded.accuracy, graded.accuracy_low, graded.accuracy_high) =
+        (Some(0.1), Some(0.05), Some(0.25));
+    assert!(policies::side_by_side(&e));
+    let p = policies::policies(&e);
+    let names: Vec<&str> = p.rows.iter().map(|r| r.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["streaming-llm", "h2o"],
+        "the nearest to the full cache first"
+    );
+    assert_eq!(p.rows[0].tokens, None);
+    let (cost, (low, high)) = p.rows[1].tokens.unwrap();
+    assert!(
+        (cost - 3000.0).abs() < 1e-9
+            && (low - 1200.0).abs() < 1e-9
+            && (high.unwrap() - 6000.0).abs() < 1e-9
+    );
+    let scene = side_by_side::scene(&p).unwrap();
+    let face = Face::embedded().unwrap();
+    for (i, a) in scene.words.iter().enumerate() {
+        let r = a.bounds(&face);
+        assert!(
+            r.left >= 0.0
+                && r.right <= f64::from(scene.size.0)
+                && r.bottom <= f64::from(scene.size.1),
+            "{}",
+            a.text
+        );
+        for b in &scene.words[..i] {
+            let other = b.bounds(&face);
+            let apart =
+                r.top + 2.0 >= other.bottom || other.top + 2.0 >= r.bottom || !r.meets(&other);
+            assert!(apart, "`{}` on `{}`", a.text, b.text);
         }
     }
 }

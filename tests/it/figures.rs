@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use kvplan::plan::figures::attention::{ACROSS, DOWN, attention};
+use kvplan::plan::figures::layers::{TRACKS, layers};
 use kvplan::plan::figures::price::{LINKS, price};
 use kvplan::plan::figures::savings::{BATCHES, CONTEXTS, MODELS, savings};
 use kvplan::plan::figures::steps::steps;
@@ -166,22 +168,97 @@ fn policies_are_equal_where_the_figure_says_so() {
     is_legible(&plot::equal::scene(&e).unwrap());
 }
 
-/// `reports/KIND.svg` is what `kvplan plot --kind KIND` draws now.
+#[test]
+fn a_recording_is_shown_with_the_tier_of_each_bin() {
+    let words = "trace smol_1_t9_s5 prompt 128 output 1000 policy four-tier:hbm=0.3,evict=0.25,semantics=cumulative";
+    let a = attention(&scenario(words)).unwrap();
+    assert_eq!((a.prompt, a.rows, a.bins.len()), (128, 1000, DOWN));
+    let all: Vec<_> = a.bins.iter().flatten().flatten().collect();
+    // Half of the steps times positions lie over the diagonal: 128 + t of 1,128 are attended to in row t, 55.7 % in the mean.
+    let share = all.len() as f64 / (DOWN * ACROSS) as f64;
+    assert!((0.55..0.59).contains(&share), "{share}");
+    for tier in [0, 1, 3] {
+        assert!(all.iter().any(|b| b.tier == tier), "T{tier} is somewhere");
+    }
+    // The prompt is protected, so its bins are in HBM in every row; so are the latest 128 tokens.
+    let prompt = ACROSS * 128 / 1128;
+    for row in &a.bins {
+        assert!(row[..prompt].iter().flatten().all(|b| b.tier == 0));
+        assert_eq!(row.iter().flatten().last().unwrap().tier, 0);
+    }
+    // Rows sum to 1. A bin holds 1,128 / 72 positions of a row, the latest bins fewer: counted as full they make more than 1,
+    // left out they make less.
+    let row: Vec<f64> = a.bins[DOWN - 1]
+        .iter()
+        .flatten()
+        .map(|b| b.weight * 1128.0 / ACROSS as f64)
+        .collect();
+    let (early, all): (f64, f64) = (row[..ACROSS - 3].iter().sum(), row.iter().sum());
+    assert!(early < 1.0 && all > 1.0 && early > 0.4, "{early} {all}");
+    is_legible(&plot::attention::scene(&a).unwrap());
+    assert!(attention(&scenario("trace none")).is_err());
+}
+
+#[test]
+fn layers_take_turns_on_each_resource() {
+    for words in [
+        "hardware gh200 output 2000",
+        "hardware h100-sxm output 4000 t1 host-attention",
+        "hardware h200-sxm output 500",
+    ] {
+        let l = layers(&scenario(words)).unwrap();
+        assert!(l.until > 0.0);
+        for track in 0..TRACKS.len() {
+            let uses: Vec<_> = l.uses.iter().filter(|u| u.track == track).collect();
+            assert!(
+                uses.windows(2).all(|w| w[1].span.0 >= w[0].span.1 - 1e-12),
+                "{words}: track {track} overlaps"
+            );
+        }
+        let computes: Vec<u32> = l
+            .uses
+            .iter()
+            .filter(|u| u.track == 0)
+            .filter_map(|u| u.layer)
+            .collect();
+        let mut once = computes.clone();
+        once.dedup();
+        assert_eq!(
+            once[..8.min(once.len())],
+            (0..8).collect::<Vec<u32>>()[..8.min(once.len())],
+            "{words}: {computes:?}"
+        );
+        is_legible(&plot::layers::scene(&l).unwrap());
+    }
+}
+
+/// `reports/gallery` holds what its script makes now, to the byte, and nothing else.
 #[test]
 fn the_gallery_is_up_to_date() {
-    let reports = Path::new(env!("CARGO_MANIFEST_DIR")).join("reports");
+    let gallery = Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/gallery");
     let folder = tempfile::tempdir().unwrap();
-    for kind in ["savings", "price", "tiers", "step-time", "equal-hbm"] {
-        let made = folder.path().join("made.svg");
-        let status = std::process::Command::new(env!("CARGO_BIN_EXE_kvplan"))
-            .args(["plot", "--kind", kind, "-o"])
-            .arg(&made)
-            .status()
-            .unwrap();
-        assert!(status.success(), "{kind}");
+    let status = std::process::Command::new("bash")
+        .arg(gallery.join("make.sh"))
+        .arg(folder.path())
+        .env("KVPLAN", env!("CARGO_BIN_EXE_kvplan"))
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let names = |folder: &Path| -> Vec<String> {
+        let files = fs::read_dir(folder)
+            .unwrap()
+            .map(|f| f.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = files
+            .filter(|n| n.ends_with(".svg") || n.ends_with(".png"))
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(folder.path()), names(&gallery));
+    for name in names(&gallery) {
         assert!(
-            fs::read(&made).unwrap() == fs::read(reports.join(format!("{kind}.svg"))).unwrap(),
-            "reports/{kind}.svg is stale: kvplan plot --kind {kind} -o reports/{kind}.svg (and .png)"
+            fs::read(folder.path().join(&name)).unwrap() == fs::read(gallery.join(&name)).unwrap(),
+            "reports/gallery/{name} is stale; look at the new one: KVPLAN=target/release/kvplan reports/gallery/make.sh"
         );
     }
 }

@@ -76,6 +76,7 @@ mod replay_laws;
 mod replay_length;
 mod replay_simd;
 mod replay_support;
+mod report_html;
 mod report_pages;
 mod reproduce;
 mod scenario_settings;
@@ -101,6 +102,7 @@ mod trace_shipped;
 mod trace_synth;
 mod trace_vectors;
 mod trace_verb;
+mod uncertain;
 mod units;
 mod validate;
 #[cfg(feature = "serve")]

@@ -1,6 +1,7 @@
 //! Each law of time by a worked example.
 
 use kvplan::hardware::kernels::{Off, SingleRow, Spread};
+use kvplan::hardware::value::Z95;
 use kvplan::hardware::{Count, Duration, Gpu, Hardware, Share, Source, Value};
 use kvplan::model::WeightFormat;
 use kvplan::model::layer::{Matrix, MatrixKind};
@@ -196,15 +197,20 @@ fn a_law_at_the_end_of_its_spread() {
         pairs: 8.0,
         warm: false,
     };
-    let mut at = |bytes: f64, end, only| {
-        gpu.kernels.attention.off = Off { end, only };
+    let mut at = |bytes: f64, off: Option<(&'static str, f64)>| {
+        gpu.kernels.attention.off = Off::new(off);
         attention::decode(&gpu, &gpu.kernels.attention, 1.0, work(bytes), 1.0)
     };
     for (bytes, low, high) in [(33e6, 0.7, 1.3), (100e6, 0.8, 1.2), (1e9, 0.9, 1.1)] {
-        let best = at(bytes, None, None);
-        near(at(bytes, Some(0), None), low * best);
-        near(at(bytes, Some(1), Some("attention")), high * best);
-        near(at(bytes, Some(1), Some("qkv")), best);
+        let best = at(bytes, None);
+        near(at(bytes, Some((Off::EVERY, -Z95))), low * best);
+        near(at(bytes, Some(("attention", Z95))), high * best);
+        // Half way up by factors: the root of it.
+        near(
+            at(bytes, Some(("attention", Z95 / 2.0))),
+            high.sqrt() * best,
+        );
+        near(at(bytes, Some(("qkv", Z95))), best);
     }
 }
 

@@ -11,7 +11,7 @@ use kvplan::report::{md, validate as page};
 use kvplan::service::copies::{self, Copies, Direction, Method};
 use kvplan::service::{Prepared, cpu, eager_tier, elementwise};
 use kvplan::validate::answer::{Row, Run};
-use kvplan::validate::machine::{Interval, Machine, Setup};
+use kvplan::validate::machine::{Interval, Machine, Scope, Setup};
 use kvplan::validate::steady::{self, Load};
 use kvplan::validate::{names, prototype, validate};
 use std::sync::Arc;
@@ -32,6 +32,7 @@ fn made(gpu: &str, error: Option<f64>) -> Row {
         file: "made_up.csv".into(),
         line: 2,
         metric: "latency_us",
+        scope: Scope::Parts,
         gpu: gpu.into(),
         framework: "vllm".into(),
         model: "none".into(),
@@ -320,7 +321,7 @@ fn one_request_in_a_steady_state_waits_for_nobody() {
         output: 500,
     };
     let s = steady::steady(&p, load, LONG).unwrap();
-    let step = steady::step(&p, 1, 1250.0);
+    let step = p.step(1, 1250.0);
     near(s.tpot, step, 1e-12);
     near(s.ttft, step + p.prefill(&[(0, 1000)]), 1e-9);
     near(
@@ -406,7 +407,7 @@ fn a_short_loop_remembers_its_start() {
         output: 100,
     };
     let ttft = |rounds| steady::steady(&p, load, rounds).unwrap().ttft;
-    let (prefill, step) = (p.prefill(&[(0, 4000)]), steady::step(&p, 9, 4050.0));
+    let (prefill, step) = (p.prefill(&[(0, 4000)]), p.step(9, 4050.0));
     near(ttft(10.0), 0.5 * prefill + 0.9 * (step + prefill), 1e-9);
     near(ttft(1.0), 5.0 * prefill, 1e-9);
 }
@@ -425,7 +426,7 @@ fn a_run_goes_in_waves() {
     near(run(64), steady::wave(&p, 64, load), 1e-12);
     let parts = 2.0 * steady::wave(&p, 64, load) + steady::wave(&p, 3, load);
     near(run(131), parts, 1e-12);
-    let steps = 128.0 * steady::step(&p, 64, 192.0);
+    let steps = 128.0 * p.step(64, 192.0);
     assert!(run(64) - steps < 0.5 * 64.0 * p.prefill(&[(0, 128)]));
     assert!(
         steady::makespan(

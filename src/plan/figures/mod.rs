@@ -3,10 +3,13 @@
 //! Each takes the user's scenario as its base and varies what its axes say; everything else stays as asked and stands in
 //! the caption. Points run in parallel and are collected in order, so equal questions give equal figures.
 
+pub mod attention;
+pub mod layers;
 pub mod price;
 pub mod savings;
 pub mod steps;
 pub mod tiers;
+pub mod tornado;
 
 use crate::scenario::Scenario;
 use crate::units::text::group;

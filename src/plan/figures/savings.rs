@@ -95,8 +95,8 @@ fn words(base: &Scenario) -> Words {
         title: "HBM saved by tiering the KV cache".into(),
         subtitle: format!("{}, t1 {}, {} KV", base.policy, d.t1.word(), d.kv),
         caption: format!(
-            "Each panel has a scale of its own. Peak of the full cache less the peak with tiers (GiB), staging and spare pages taken off; destroyed tokens \
-             hatched, they are lost. Prompt {} tokens of each context, or a quarter of it. KV heads as the models have them. \
+            "GiB of HBM: peak of the full cache less the peak with tiers, staging and spare pages taken off; under it, +GiB freed by \
+             destroying tokens, which are lost. Columns: context, prompt included; shades: GiB moved, logarithmic. Prompt {} tokens of each context, or a quarter of it. KV heads as the models have them. \
              Counts follow from lengths: no trace, n = 1. Whether a deployment fits a card is another question: kvplan plan.",
             group(&base.prompt.to_string())
         ),

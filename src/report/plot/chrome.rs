@@ -27,8 +27,12 @@ pub fn begin(words: &Words, size: (u32, u32), face: &Face) -> (Scene, Rect) {
     let fitting = |text: &str, em: f64| em * ((width - 32.0) / face.width(text, em)).min(1.0);
     let em = fitting(&words.title, 17.0);
     scene.write(&words.title, (16.0, 27.0), Side::Left, em, INK);
-    let em = fitting(&words.subtitle, 12.5);
-    scene.write(&words.subtitle, (16.0, 47.0), Side::Left, em, QUIET);
+    let under = face.wrap(&words.subtitle, EM, width - 32.0);
+    let lower = 16.0 * (under.len().max(1) - 1) as f64;
+    for (i, line) in under.into_iter().enumerate() {
+        let em = fitting(&line, EM);
+        scene.write(line, (16.0, 47.0 + 16.0 * i as f64), Side::Left, em, QUIET);
+    }
     let lines = face.wrap(&words.caption, SMALL, width - 32.0);
     let foot = height - 10.0 - 1.35 * SMALL * lines.len() as f64;
     for (i, line) in lines.into_iter().enumerate() {
@@ -37,7 +41,7 @@ pub fn begin(words: &Words, size: (u32, u32), face: &Face) -> (Scene, Rect) {
     }
     let inner = Rect {
         left: 16.0,
-        top: 60.0,
+        top: 60.0 + lower,
         right: width - 16.0,
         bottom: foot - 12.0,
     };
@@ -72,7 +76,7 @@ impl Linear {
             return vec![self.range.0];
         }
         let rough = span / wanted;
-        let power = 10f64.powf(rough.log10().floor());
+        let power = libm::pow(10.0, libm::log10(rough).floor());
         let step = [1.0, 2.0, 2.5, 5.0, 10.0]
             .into_iter()
             .map(|m| m * power)

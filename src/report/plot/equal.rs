@@ -12,7 +12,7 @@ use crate::sweep::figure::{Equals, Row};
 /// Height of a row \[units\].
 const ROW: f64 = 34.0;
 
-const WIDTH: u32 = 720;
+const WIDTH: u32 = 560;
 
 /// Draws it.
 ///
@@ -29,12 +29,12 @@ pub fn draw(e: &Equals, image: Image) -> Result<Vec<u8>> {
 pub fn scene(e: &Equals) -> Result<Scene> {
     let face = Face::embedded()?;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a few hundred units
-    let height = 210 + (ROW * e.rows.len() as f64) as u32;
+    let height = 226 + (ROW * e.rows.len() as f64) as u32;
     let (mut scene, inner) = chrome::begin(&e.words, (WIDTH, height), &face);
     let edge = Rect {
-        left: inner.left + 218.0,
+        left: inner.left + 186.0,
         top: inner.top + 22.0,
-        right: inner.right - 150.0,
+        right: inner.right - 128.0,
         bottom: inner.bottom - 34.0,
     };
     let most = e.rows.iter().filter_map(|r| r.mass).map(|(_, p99)| p99);
@@ -67,11 +67,22 @@ fn draw_row(
 ) {
     let room = axis.at.0 - left - 10.0;
     let fitting = |text: &str, em: f64| em * (room / face.width(text, em)).min(1.0);
-    let em = fitting(&row.policy, 13.0);
-    let solved = row.solved.as_deref();
-    let above = if solved.is_some() { 2.0 } else { -4.0 };
-    scene.write(&row.policy, (left, y - above), Side::Left, em, INK);
-    if let Some(text) = solved {
+    // A long name goes on in the line below it.
+    let (name, more) = match row.policy.split_once(',') {
+        Some((name, more)) if face.width(&row.policy, 13.0) > room => (name, Some(more)),
+        _ => (row.policy.as_str(), None),
+    };
+    let below: Vec<&str> = more.into_iter().chain(row.solved.as_deref()).collect();
+    let above = if below.is_empty() { -4.0 } else { 2.0 };
+    scene.write(
+        name,
+        (left, y - above),
+        Side::Left,
+        fitting(name, 13.0),
+        INK,
+    );
+    if !below.is_empty() {
+        let text = &below.join(", ");
         scene.write(
             text,
             (left, y + 12.0),

@@ -125,7 +125,7 @@ impl Upwards {
         } else {
             (1e-4, 1.0)
         };
-        let mut range = (low.log10().floor(), high.log10().ceil());
+        let mut range = (libm::log10(low).floor(), libm::log10(high).ceil());
         if range.1 <= range.0 {
             range.1 = range.0 + 1.0;
         }
@@ -140,7 +140,7 @@ impl Upwards {
         if kl <= 1e-12 {
             return self.zero;
         }
-        let share = (kl.log10() - self.range.0) / (self.range.1 - self.range.0);
+        let share = (libm::log10(kl) - self.range.0) / (self.range.1 - self.range.0);
         self.at.0 + share.clamp(0.0, 1.0) * (self.at.1 - self.at.0)
     }
 
@@ -152,10 +152,10 @@ impl Upwards {
             scene.write(text, at, Side::Right, chrome::EM, INK);
         };
         for power in powers {
-            let y = self.place(10f64.powi(power));
+            let y = self.place(libm::pow(10.0, f64::from(power)));
             scene.line(vec![(edge.left, y), (edge.right, y)], GRID, 1.0);
             let text = if (-3..=1).contains(&power) {
-                format!("{}", 10f64.powi(power))
+                format!("{}", libm::pow(10.0, f64::from(power)))
             } else {
                 format!("1e{power}")
             };

@@ -26,13 +26,13 @@ pub struct Frame {
 impl Frame {
     /// Across \[units\].
     pub fn x(&self, tokens: f64) -> f64 {
-        let share = (tokens.max(1.0).log2() - self.x.0) / (self.x.1 - self.x.0);
+        let share = (libm::log2(tokens.max(1.0)) - self.x.0) / (self.x.1 - self.x.0);
         self.edge.left + share * (self.edge.right - self.edge.left)
     }
 
     /// Downwards \[units\].
     pub fn y(&self, rate: f64) -> f64 {
-        let share = (rate.max(f64::MIN_POSITIVE).log10() - self.y.0) / (self.y.1 - self.y.0);
+        let share = (libm::log10(rate.max(f64::MIN_POSITIVE)) - self.y.0) / (self.y.1 - self.y.0);
         self.edge.bottom - share * (self.edge.bottom - self.edge.top)
     }
 
@@ -78,16 +78,21 @@ const DECIMAL: &[&[f64]] = &[
     &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
 ];
 
+/// Ticks in a range of log10.
+pub(in crate::report) fn decimal_ticks(range: (f64, f64)) -> Vec<f64> {
+    ticks(range, 10.0, DECIMAL)
+}
+
 /// Ticks in a logarithmic range: the coarsest set with at least three, else the finest.
 fn ticks(range: (f64, f64), base: f64, sets: &[&[f64]]) -> Vec<f64> {
     let eps = 1e-9;
     let within = |v: &f64| {
-        let l = v.ln() / base.ln();
+        let l = libm::log(*v) / libm::log(base);
         l >= range.0 - eps && l <= range.1 + eps
     };
     let of = |set: &[f64]| -> Vec<f64> {
         (-4..30)
-            .flat_map(|p| set.iter().map(move |m| m * base.powi(p)))
+            .flat_map(|p| set.iter().map(move |m| m * libm::pow(base, f64::from(p))))
             .filter(within)
             .collect()
     };

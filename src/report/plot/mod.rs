@@ -7,9 +7,11 @@
 //! letters of a PNG are set here, because plotters sets them on whole pixels, without bearings.
 //!
 //! An SVG asks for the embedded font's family (`DejaVu Sans`) and falls back on one of the same widths. Units: canvas
-//! units, one CSS pixel at the size asked for. Ignored: dark mode. Deterministic: equal series give equal bytes. A figure
+//! units, one CSS pixel at the size asked for. Ignored: dark mode. Deterministic: equal series give
+//! equal bytes, on any processor: logarithms are `libm`'s and places are rounded to tenths. A figure
 //! computes nothing: it gets its series from `plan`.
 
+pub mod attention;
 pub mod canvas;
 pub mod chrome;
 pub mod equal;
@@ -17,13 +19,16 @@ pub mod eval;
 pub mod face;
 pub mod frame;
 pub mod how_far;
+pub mod layers;
 pub mod place;
+pub mod policies;
 pub mod price;
 pub mod reproduce;
 pub mod savings;
 pub mod scene;
 pub mod steps;
 pub mod tiers;
+pub mod tornado;
 pub mod validate;
 
 /// What a figure is written as.

@@ -142,5 +142,5 @@ fn to_segment(p: Point, a: Point, b: Point) -> f64 {
     let (dx, dy) = (b.0 - a.0, b.1 - a.1);
     let along = ((p.0 - a.0) * dx + (p.1 - a.1) * dy) / (dx * dx + dy * dy).max(1e-12);
     let share = along.clamp(0.0, 1.0);
-    (p.0 - a.0 - share * dx).hypot(p.1 - a.1 - share * dy)
+    libm::hypot(p.0 - a.0 - share * dx, p.1 - a.1 - share * dy)
 }

@@ -13,7 +13,7 @@ use crate::plan::figures::price::{LINKS, Price, TICKS};
 use crate::units::GIB;
 use crate::units::text::group;
 
-const SIZE: (u32, u32) = (680, 480);
+const SIZE: (u32, u32) = (540, 490);
 
 /// Colour of each link.
 const COLORS: [RGBColor; 4] = [VERMILION, PURPLE, GREEN, BLUE];
@@ -36,7 +36,7 @@ pub fn scene(p: &Price) -> Result<Scene> {
     let edge = Rect {
         left: inner.left + 46.0,
         top: inner.top + 24.0,
-        right: inner.right - 92.0,
+        right: inner.right - 106.0,
         bottom: inner.bottom - 40.0,
     };
     let saved = p.lines.iter().flatten().map(|q| q.saved / GIB);
@@ -68,7 +68,8 @@ pub fn scene(p: &Price) -> Result<Scene> {
         if let Some(last) = line.last() {
             let place = free(&mut taken, y.place(last.kept) + 4.0);
             let at = (x.place(last.saved / GIB) + 8.0, place);
-            scene.write(name(link), at, Side::Left, chrome::EM, color);
+            let text = format!("{}  {:.0} %", name(link), 100.0 * last.kept);
+            scene.write(text, at, Side::Left, chrome::EM, color);
         }
     }
     published(&mut scene, p, (&x, &y), &face, edge);
@@ -106,8 +107,12 @@ fn draw_line(
         let at = place(q);
         scene.line(vec![(at.0, at.1 - 6.0), (at.0, at.1 + 6.0)], color, 1.5);
         if named {
-            let text = format!("{} % in HBM", q.in_hbm);
-            scene.write(text, (at.0, at.1 + 19.0), Side::Middle, 11.0, QUIET);
+            // The first says what the others are, too.
+            let first = TICKS.first() == Some(&q.in_hbm);
+            let text = format!("{} %{}", q.in_hbm, if first { " in HBM" } else { "" });
+            // Over the line and to the right, where it falls away; the long one higher, clear of the next.
+            let up = if first { 15.0 } else { 7.0 };
+            scene.write(text, (at.0 + 4.0, at.1 - up), Side::Left, 11.5, QUIET);
         }
     }
 }

@@ -89,7 +89,7 @@ pub fn scene(r: &Reproduction) -> Result<Scene> {
 
 /// A ratio across \[units\].
 fn across(ratio: f64) -> f64 {
-    let log = |v: f64| (v / RANGE.0).ln() / (RANGE.1 / RANGE.0).ln();
+    let log = |v: f64| libm::log(v / RANGE.0) / libm::log(RANGE.1 / RANGE.0);
     AXIS.0 + log(ratio.clamp(RANGE.0, RANGE.1)) * (AXIS.1 - AXIS.0)
 }
 

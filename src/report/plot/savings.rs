@@ -1,19 +1,26 @@
-//! HBM saved by model, batch and context: a panel a batch, a group of bars a model, a bar a context.
+//! HBM saved by model, batch and context as a map: a panel a batch, a row a model, a column a context.
 //!
-//! Panels have scales of their own: savings grow with the batch, and one scale would hide the small ones. Destroyed tokens
-//! are hatched: HBM that they free is bought with what they knew.
+//! One scale of shades for all panels, logarithmic, so that a shade means the same number of bytes anywhere. What is moved and
+//! what is destroyed are numbers of their own: HBM that destroying frees is bought with what the tokens knew.
 
-use super::chrome::{self, Fill, Linear};
-use super::color::{BLUE, INK, QUIET, VERMILION};
+use plotters::style::RGBColor;
+
+use super::chrome::{self, SMALL};
+use super::color::{BLUE, INK, QUIET};
 use super::face::Face;
-use super::place::Rect;
-use super::scene::{Scene, Side};
+use super::scene::{Point, Scene, Side};
 use super::{Image, canvas};
 use crate::error::Result;
 use crate::plan::figures::savings::{BATCHES, CONTEXTS, MODELS, Saved, Savings};
 use crate::units::GIB;
 
-const SIZE: (u32, u32) = (760, 520);
+const SIZE: (u32, u32) = (600, 430);
+
+/// Room for the models' names \[units\].
+const NAMES: f64 = 66.0;
+
+/// Shades of the least and the most that is saved.
+const SHADES: (f64, f64) = (0.06, 1.0);
 
 /// Draws it.
 ///
@@ -30,76 +37,102 @@ pub fn draw(s: &Savings, image: Image) -> Result<Vec<u8>> {
 pub fn scene(s: &Savings) -> Result<Scene> {
     let face = Face::embedded()?;
     let (mut scene, inner) = chrome::begin(&s.words, SIZE, &face);
-    let entries = [
-        ("moved to the host", Fill::Plain(BLUE)),
-        ("destroyed", Fill::Hatched(VERMILION)),
-    ];
-    chrome::key(
-        &mut scene,
-        &face,
-        &entries,
-        inner.left,
-        inner.top,
-        inner.right,
+    let gap = 10.0;
+    let panels = BATCHES.len() as f64;
+    let width = (inner.right - inner.left - NAMES - gap * (panels - 1.0)) / panels;
+    let (top, bottom) = (inner.top + 42.0, inner.bottom);
+    let size = (
+        width / CONTEXTS.len() as f64,
+        (bottom - top) / MODELS.len() as f64,
     );
-    let (names, gap) = (112.0, 18.0);
-    let width = (inner.right - inner.left - names - 2.0 * gap) / BATCHES.len() as f64;
-    let mut left = inner.left + names;
+    let gib = s
+        .panels
+        .iter()
+        .flatten()
+        .map(|c| c.moved as f64 / GIB)
+        .filter(|v| *v > 0.0);
+    let ends = gib.fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+    for (i, (name, _)) in MODELS.iter().enumerate() {
+        let y = top + size.1 * (i as f64 + 0.5) + 4.5;
+        scene.write(*name, (inner.left, y), Side::Left, chrome::EM, INK);
+    }
     for (i, (panel, batch)) in s.panels.iter().zip(BATCHES).enumerate() {
-        let edge = Rect {
-            left,
-            top: inner.top + 48.0,
-            right: left + width,
-            bottom: inner.bottom - 38.0,
-        };
-        draw_panel(&mut scene, panel, batch, edge, i == 0);
-        left += width + gap;
+        let left = inner.left + NAMES + i as f64 * (width + gap);
+        let title = format!("batch {batch}");
+        scene.write(
+            title,
+            (left + width / 2.0, top - 26.0),
+            Side::Middle,
+            chrome::EM,
+            INK,
+        );
+        for (k, context) in CONTEXTS.iter().enumerate() {
+            let at = (left + size.0 * (k as f64 + 0.5), top - 8.0);
+            scene.write(
+                format!("{}K", context / 1024),
+                at,
+                Side::Middle,
+                SMALL,
+                QUIET,
+            );
+        }
+        for (k, saved) in panel.iter().enumerate() {
+            let (row, column) = (k / CONTEXTS.len(), k % CONTEXTS.len());
+            let corner = (left + size.0 * column as f64, top + size.1 * row as f64);
+            cell(&mut scene, *saved, corner, size, ends);
+        }
     }
     Ok(scene)
 }
 
-fn draw_panel(scene: &mut Scene, panel: &[Saved], batch: u32, edge: Rect, named: bool) {
-    let top = panel
-        .iter()
-        .map(|s| (s.moved.max(0) + s.destroyed.max(0)) as f64 / GIB)
-        .fold(0.0, f64::max);
-    let axis = Linear {
-        range: (0.0, 1.05 * top.max(1e-3)),
-        at: (edge.left, edge.right),
+/// A cell: GiB moved, and under it GiB destroyed.
+fn cell(scene: &mut Scene, s: Saved, (left, top): Point, (width, height): Point, ends: Point) {
+    let (right, bottom) = (left + width - 2.0, top + height - 2.0);
+    let (moved, gone) = (s.moved as f64 / GIB, s.destroyed as f64 / GIB);
+    let span = libm::log(ends.1 / ends.0).max(1e-9);
+    let share = if moved > 0.0 {
+        (libm::log(moved / ends.0) / span).clamp(0.0, 1.0)
+    } else {
+        0.0
     };
-    chrome::across(scene, &axis, edge, 3.0, chrome::tick);
-    let middle = f64::midpoint(edge.left, edge.right);
-    let title = format!("batch {batch}");
-    scene.write(title, (middle, edge.top - 8.0), Side::Middle, 13.0, INK);
-    let at = (middle, edge.bottom + 32.0);
-    scene.write("GiB saved", at, Side::Middle, chrome::EM, INK);
-    let group = (edge.bottom - edge.top) / MODELS.len() as f64;
-    let bar = (group - 8.0) / CONTEXTS.len() as f64;
-    for (i, saved) in panel.iter().enumerate() {
-        let (model, context) = (i / CONTEXTS.len(), i % CONTEXTS.len());
-        let y = edge.top + group * model as f64 + 4.0 + bar * context as f64;
-        bars(scene, *saved, &axis, (y + 1.0, y + bar - 1.0));
-        if named {
-            let base = y + bar / 2.0 + 4.0;
-            let text = format!("{}K", CONTEXTS[context] / 1024);
-            scene.write(text, (edge.left - 6.0, base), Side::Right, 11.0, QUIET);
-            if context == CONTEXTS.len() / 2 {
-                let at = (edge.left - 104.0, base);
-                scene.write(MODELS[model].0, at, Side::Left, 13.0, INK);
-            }
-        }
+    let shade = SHADES.0 + share * (SHADES.1 - SHADES.0);
+    scene.area(
+        vec![(left, top), (right, top), (right, bottom), (left, bottom)],
+        BLUE,
+        shade,
+    );
+    let dark = shade > 0.72;
+    let (ink, lost) = if dark {
+        (RGBColor(255, 255, 255), RGBColor(255, 226, 200))
+    } else {
+        (INK, RGBColor(118, 40, 0))
+    };
+    let middle = f64::midpoint(left, right);
+    let y = f64::midpoint(top, bottom);
+    let above = if s.destroyed > 0 { 1.0 } else { -4.5 };
+    scene.write(
+        short(moved),
+        (middle, y - above),
+        Side::Middle,
+        chrome::EM,
+        ink,
+    );
+    if s.destroyed > 0 {
+        scene.write(
+            format!("+{}", short(gone)),
+            (middle, y + 12.5),
+            Side::Middle,
+            11.0,
+            lost,
+        );
     }
 }
 
-fn bars(scene: &mut Scene, saved: Saved, axis: &Linear, (top, bottom): (f64, f64)) {
-    let gib = |bytes: i64| bytes.max(0) as f64 / GIB;
-    let (moved, all) = (gib(saved.moved), gib(saved.moved) + gib(saved.destroyed));
-    let part = |from: f64, to: f64| Rect {
-        left: axis.place(from),
-        top,
-        right: axis.place(to),
-        bottom,
-    };
-    Fill::Plain(BLUE).draw(scene, part(0.0, moved));
-    Fill::Hatched(VERMILION).draw(scene, part(moved, all));
+/// GiB in as few letters as tell it: `0.07`, `3.4`, `36`.
+fn short(gib: f64) -> String {
+    match gib.abs() {
+        v if v < 0.995 => format!("{gib:.2}"),
+        v if v < 9.95 => format!("{gib:.1}"),
+        _ => format!("{gib:.0}"),
+    }
 }

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::plan::figures::steps::{PARTS, Steps};
 use crate::units::text::show_seconds;
 
-const SIZE: (u32, u32) = (680, 380);
+const SIZE: (u32, u32) = (560, 410);
 
 /// Fill of each of [`PARTS`]; waiting is hatched.
 const FILLS: [Fill; 8] = [

@@ -11,7 +11,7 @@ use super::{Image, canvas};
 use crate::error::Result;
 use crate::plan::figures::tiers::Tiers;
 
-const SIZE: (u32, u32) = (680, 500);
+const SIZE: (u32, u32) = (560, 500);
 
 /// Name and colour of each tier.
 const TIERS: [(&str, RGBColor); 4] = [

@@ -83,7 +83,7 @@ struct Axes {
 
 impl Axes {
     fn along(&self, value: f64) -> f64 {
-        (value.ln().clamp(self.range.0, self.range.1) - self.range.0)
+        (libm::log(value).clamp(self.range.0, self.range.1) - self.range.0)
             / (self.range.1 - self.range.0)
             * EDGE
     }
@@ -101,7 +101,7 @@ fn panel(scene: &mut Scene, face: &Face, corner: (f64, f64), file: &FileMetric, 
         .iter()
         .filter_map(|r| Some((r.measured, r.predicted?.value, r.inside()?)))
         .collect();
-    let ends = dots.iter().flat_map(|d| [d.0.ln(), d.1.ln()]);
+    let ends = dots.iter().flat_map(|d| [libm::log(d.0), libm::log(d.1)]);
     let range = ends.fold((f64::MAX, f64::MIN), |r, v| (r.0.min(v), r.1.max(v)));
     let range = (range.0 - 0.1, range.1 + 0.1);
     let axes = Axes {
@@ -143,7 +143,7 @@ fn panel(scene: &mut Scene, face: &Face, corner: (f64, f64), file: &FileMetric, 
 }
 
 fn frame(scene: &mut Scene, axes: &Axes) {
-    let (low, high) = (axes.range.0.exp(), axes.range.1.exp());
+    let (low, high) = (libm::exp(axes.range.0), libm::exp(axes.range.1));
     for tick in ticks(low, high) {
         let (x, y) = axes.at(tick, tick);
         scene.line(vec![(x, axes.bottom - EDGE), (x, axes.bottom)], GRID, 1.0);
@@ -184,7 +184,7 @@ fn frame(scene: &mut Scene, axes: &Axes) {
 fn ticks(low: f64, high: f64) -> Vec<f64> {
     let of = |set: &[f64]| -> Vec<f64> {
         (-15..16)
-            .flat_map(|p| set.iter().map(move |m| m * 10f64.powi(p)))
+            .flat_map(|p| set.iter().map(move |m| m * libm::pow(10.0, f64::from(p))))
             .filter(|v| *v >= low && *v <= high)
             .collect()
     };

@@ -50,7 +50,9 @@ impl Prepared {
                 *sum += count * part;
             }
         }
-        cost
+        // Its rows are of both kinds, and so is what a server adds.
+        let off = d.runtime.off;
+        cost.slowed(off.step + (off.prefill - off.step) * new / rows.max(1.0))
     }
 
     /// Seconds of one layer's decode attention in a step with prompts: as [`Prepared::attention`], or longer where lone queries

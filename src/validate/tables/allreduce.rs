@@ -2,7 +2,7 @@
 
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_GPUS};
+use super::{Case, Kind, Law, MOST_GPUS, Scope};
 use crate::error::Result;
 use crate::service::collective;
 
@@ -16,6 +16,7 @@ pub(super) const KIND: Kind = Kind {
         "message_size",
         "latency_us",
     ],
+    scope: Scope::Parts,
     cases,
 };
 

@@ -6,7 +6,7 @@
 use super::super::names;
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_TOKENS, heads, kv};
+use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_TOKENS, Scope, heads, kv};
 use crate::error::Result;
 use crate::service::attention::{self, Work};
 
@@ -22,6 +22,7 @@ pub(super) const KIND: Kind = Kind {
         "ctx_tokens",
         "latency_us",
     ],
+    scope: Scope::Parts,
     cases,
 };
 

@@ -2,7 +2,7 @@
 
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS};
+use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, Scope};
 use crate::error::Result;
 use crate::service::cpu::{self, Part};
 
@@ -19,6 +19,7 @@ pub(super) const KIND: Kind = Kind {
         PARTS[2].0,
         PARTS[3].0,
     ],
+    scope: Scope::Parts,
     cases,
 };
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::machine::{Machine, Setup};
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_WIDTH, product, weights};
+use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_WIDTH, Scope, product, weights};
 use crate::error::Result;
 use crate::model::layer::matrix;
 use crate::model::{Attention, KvFormat, Matrix, MatrixKind, Model};
@@ -29,6 +29,7 @@ pub(super) const KIND: Kind = Kind {
         "latency_us",
         "source_id",
     ],
+    scope: Scope::Parts,
     cases,
 };
 

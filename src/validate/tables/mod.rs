@@ -28,7 +28,7 @@ mod vidur;
 
 use std::sync::Arc;
 
-use super::machine::{Family, Machine};
+use super::machine::{Family, Machine, Scope};
 use super::names::short;
 use super::sheet::{Line, Sheet};
 use super::stock::{Reason, Stock};
@@ -51,6 +51,8 @@ pub struct Kind {
     pub ending: &'static str,
     /// Columns that it must have.
     pub columns: &'static [&'static str],
+    /// What its figures are of.
+    pub scope: Scope,
     /// Its lines as cases.
     pub cases: fn(&Sheet, &mut Stock) -> Result<Vec<Case>>,
 }

@@ -2,7 +2,7 @@
 
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_TOKENS, MOST_WIDTH, heads, product};
+use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_TOKENS, MOST_WIDTH, Scope, heads, product};
 use crate::error::Result;
 use crate::model::layer::matrix;
 use crate::model::{MatrixKind, WeightFormat};
@@ -21,6 +21,7 @@ pub(super) const KIND: Kind = Kind {
         "k",
         "latency_us",
     ],
+    scope: Scope::Parts,
     cases,
 };
 

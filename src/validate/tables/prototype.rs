@@ -8,7 +8,7 @@
 
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH};
+use super::{Case, Kind, Law, MOST_BATCH, Scope};
 use crate::error::Result;
 use crate::service::Prepared;
 use crate::validate::prototype::{self, GPU, MODEL, SOFTWARE, Sample};
@@ -28,6 +28,7 @@ pub(super) const KIND: Kind = Kind {
         "compute_ms_per_sample",
         "prefetched_tokens_per_sample",
     ],
+    scope: Scope::Parts,
     cases,
 };
 

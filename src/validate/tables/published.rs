@@ -10,7 +10,7 @@ use super::super::names::short;
 use super::super::sheet::{Line, Sheet};
 use super::super::steady::{self, Load};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, kv, weights};
+use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, Scope, kv, weights};
 use crate::error::Result;
 use crate::model::{KvFormat, WeightFormat};
 use crate::service::Prepared;
@@ -33,6 +33,7 @@ pub(super) const KIND: Kind = Kind {
         "metric",
         "value",
     ],
+    scope: Scope::Server,
     cases,
 };
 
@@ -167,7 +168,7 @@ fn figure(prepared: &Prepared, asked: Asked, load: Load) -> f64 {
             let tokens = f64::from(load.offered) * f64::from(load.output);
             tokens / steady::wave(prepared, load.offered, load)
         }
-        Asked::Decode => 1.0 / steady::step(prepared, 1, middle),
+        Asked::Decode => 1.0 / prepared.step(1, middle),
         Asked::PrefillRate => f64::from(load.prompt) / first(),
         Asked::FirstToken => 1e3 * first(),
     }

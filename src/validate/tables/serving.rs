@@ -12,7 +12,7 @@ use super::super::names;
 use super::super::served::{self, Division, Figures, Service};
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, kv, weights};
+use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, Scope, kv, weights};
 use crate::error::Result;
 use crate::workload::Recorded;
 
@@ -27,6 +27,7 @@ pub(super) const KIND: Kind = Kind {
         "ttft_mean_ms",
         "tpot_mean_ms",
     ],
+    scope: Scope::Server,
     cases,
 };
 

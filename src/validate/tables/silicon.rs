@@ -6,7 +6,7 @@ use super::super::machine::Setup;
 use super::super::sheet::{Line, Sheet};
 use super::super::steady::{self, Load, Steady};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, weights};
+use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, Scope, weights};
 use crate::error::Result;
 use crate::model::{KvFormat, WeightFormat};
 use crate::service::Prepared;
@@ -27,6 +27,7 @@ pub(super) const KIND: Kind = Kind {
         "silicon_ttft_ms",
         "silicon_tpot_ms",
     ],
+    scope: Scope::Server,
     cases,
 };
 

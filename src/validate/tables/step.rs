@@ -7,9 +7,8 @@
 
 use super::super::machine::Setup;
 use super::super::sheet::{Line, Sheet};
-use super::super::steady;
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, kv, weights};
+use super::{Case, Kind, Law, MOST_BATCH, MOST_GPUS, MOST_TOKENS, Scope, kv, weights};
 use crate::error::Result;
 use crate::service::linear::Routing;
 use crate::service::{BatchCost, Prepared, elementwise};
@@ -28,6 +27,7 @@ pub(super) const KIND: Kind = Kind {
         "step_ms_ops_only",
         "src",
     ],
+    scope: Scope::Parts,
     cases,
 };
 
@@ -102,5 +102,5 @@ fn operators(prepared: &Prepared, batch: u32, tokens: f64, every: bool) -> f64 {
     } else {
         prepared.whole_head(f64::from(batch))
     };
-    steady::layers(prepared, batch, tokens, &each) + head + drawn
+    prepared.layers(batch, tokens, &each) + head + drawn
 }

@@ -6,7 +6,7 @@
 use super::super::names;
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Kind, Law};
+use super::{Case, Kind, Law, Scope};
 use crate::catalog;
 use crate::error::Result;
 use crate::hardware::{Link, Source, Value};
@@ -28,6 +28,7 @@ pub(super) const KIND: Kind = Kind {
         "exact_or_read_from_plot",
         "host",
     ],
+    scope: Scope::Parts,
     cases,
 };
 

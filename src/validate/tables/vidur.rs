@@ -5,7 +5,7 @@
 use super::super::machine::Setup;
 use super::super::sheet::{Line, Sheet};
 use super::super::stock::{Reason, Stock};
-use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_GPUS, weights};
+use super::{Case, Fits, Kind, Law, MOST_BATCH, MOST_GPUS, Scope, weights};
 use crate::error::Result;
 use crate::model::KvFormat;
 use crate::service::Prepared;
@@ -21,6 +21,7 @@ pub(super) const KIND: Kind = Kind {
         "num_tokens",
         "linear_us_per_layer",
     ],
+    scope: Scope::Parts,
     cases,
 };
 

@@ -23,8 +23,8 @@ use super::{Image, canvas};
 use series::Drawn;
 
 /// Width and height of the figure \[units\].
-pub const SIZE: (u32, u32) = (640, 440);
-const WIDTH: f64 = 640.0;
+pub const SIZE: (u32, u32) = (540, 440);
+const WIDTH: f64 = 540.0;
 const HEIGHT: f64 = 440.0;
 
 /// Size of labels \[units\].
@@ -115,7 +115,7 @@ fn frame(c: &Curve, face: &Face, bottom: f64) -> Frame {
             (l.min(v), h.max(v))
         });
     // at least a factor of two, so that a flat curve looks flat
-    let (low, high) = ((low / 1.25).min(high / 2.2).log10(), high.log10());
+    let (low, high) = (libm::log10((low / 1.25).min(high / 2.2)), libm::log10(high));
     let free = 1.0 - HEADROOM / (bottom - top);
     let last = c.tokens.last().unwrap_or(&c.tokens[0]);
     Frame {
@@ -125,7 +125,10 @@ fn frame(c: &Curve, face: &Face, bottom: f64) -> Frame {
             right,
             bottom,
         },
-        x: (f64::from(c.tokens[0]).log2(), f64::from(*last).log2()),
+        x: (
+            libm::log2(f64::from(c.tokens[0])),
+            libm::log2(f64::from(*last)),
+        ),
         y: (low, low + (high - low) / free),
     }
 }

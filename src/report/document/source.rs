@@ -1,0 +1,44 @@
+//! A saved result: what it holds, and by what its bytes are known again.
+
+use crate::metrics::Outcome;
+use crate::plan::answer::Plan;
+use crate::plan::solve::answer::Solution;
+use crate::sweep::answer::Answer;
+
+/// What a result holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Saved {
+    /// Of `plan`.
+    Plan(Box<Plan>),
+    /// Of `simulate`.
+    Outcome(Box<Outcome>),
+    /// Of `sweep`.
+    Sweep(Box<Answer>),
+    /// Of `plan --find`.
+    Solution(Box<Solution>),
+}
+
+/// A saved result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// Name of the file, without its folder.
+    pub name: String,
+    /// SHA-256 of its bytes, in hex.
+    pub sha256: String,
+    /// Its size \[bytes\].
+    pub bytes: u64,
+    /// What it holds.
+    pub saved: Saved,
+}
+
+impl Source {
+    /// Version of kvplan that made it.
+    pub fn version(&self) -> &str {
+        match &self.saved {
+            Saved::Plan(p) => &p.kvplan_version,
+            Saved::Outcome(o) => &o.kvplan_version,
+            Saved::Sweep(s) => &s.kvplan_version,
+            Saved::Solution(s) => &s.kvplan_version,
+        }
+    }
+}
