@@ -1,7 +1,9 @@
 //! What is asked over HTTP, answered: each body is what the command line prints for the same settings.
 
 use crate::error::Result;
-use crate::report::json;
+use crate::report::document::document;
+use crate::report::document::source::{Saved, Source};
+use crate::report::{html, json};
 use crate::scenario::{Verb, print, resolve};
 use crate::sweep::Sweep;
 use crate::sweep::grid::Grid;
@@ -21,6 +23,18 @@ pub(super) fn plan(pairs: &Pairs) -> Asked {
     question::bounded(&question)?;
     Ok(Box::new(move || {
         json::pretty(&crate::plan::plan(&question)?)
+    }))
+}
+
+/// `kvplan report` of that plan.
+pub(super) fn report(pairs: &Pairs) -> Asked {
+    let question = resolve::question(&question::settings(Verb::Plan, pairs)?)?;
+    question::bounded(&question)?;
+    Ok(Box::new(move || {
+        let plan = crate::plan::plan(&question)?;
+        let text = json::pretty(&plan)?;
+        let saved = Saved::Plan(Box::new(plan));
+        html::render(&document(&[Source::of("plan.json".into(), &text, saved)]))
     }))
 }
 

@@ -25,6 +25,7 @@ type Asked = std::result::Result<Query<Pairs>, axum::extract::rejection::QueryRe
 type Answered = std::result::Result<Response, Problem>;
 
 const JSON: &str = "application/json";
+const HTML: &str = "text/html; charset=utf-8";
 const TOML: &str = "application/toml; charset=utf-8";
 
 /// Everything that is served.
@@ -43,6 +44,7 @@ pub(super) fn app(port: u16, limits: Limits) -> Router {
         .route("/api/plan", get(plan))
         .route("/api/sweep", get(sweep))
         .route("/download/plan.json", get(plan_file))
+        .route("/download/report.html", get(report_file))
         .route("/download/scenario.toml", get(scenario_file))
         .fallback(nothing)
         .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
@@ -65,6 +67,11 @@ async fn sweep(State(shared): State<Arc<Shared>>, asked: Asked) -> Answered {
 async fn plan_file(State(shared): State<Arc<Shared>>, asked: Asked) -> Answered {
     let found = answer(&shared, asked, answers::plan, JSON).await?;
     Ok(saved(found, "attachment; filename=\"plan.json\""))
+}
+
+async fn report_file(State(shared): State<Arc<Shared>>, asked: Asked) -> Answered {
+    let found = answer(&shared, asked, answers::report, HTML).await?;
+    Ok(saved(found, "attachment; filename=\"report.html\""))
 }
 
 async fn scenario_file(State(shared): State<Arc<Shared>>, asked: Asked) -> Answered {

@@ -75,6 +75,30 @@ fn the_scenario_of_the_page_gives_the_same_answer() {
     }
 }
 
+#[test]
+fn the_report_of_the_page_is_that_of_the_command_line() {
+    let served = Served::start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let query = QUERIES[1];
+    let plan = served.get(&format!("/download/plan.json?{query}")).body;
+    std::fs::write(path("plan.json"), plan).unwrap();
+    let (code, _, error) = cli(&[
+        "report",
+        &path("plan.json"),
+        "-o",
+        &path("report.html"),
+        "--quiet",
+    ]);
+    assert_eq!(code, 0, "{error}");
+    let reply = served.get(&format!("/download/report.html?{query}"));
+    assert_eq!(
+        reply.header("content-disposition").unwrap(),
+        "attachment; filename=\"report.html\""
+    );
+    assert!(reply.body == std::fs::read_to_string(path("report.html")).unwrap());
+}
+
 /// What cannot be asked is refused in the words of the command line, with the way out and its exit code.
 #[test]
 fn a_wrong_setting_has_the_command_lines_text() {

@@ -1,5 +1,7 @@
 //! A saved result: what it holds, and by what its bytes are known again.
 
+use sha2::{Digest, Sha256};
+
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
 use crate::plan::solve::answer::Solution;
@@ -32,6 +34,17 @@ pub struct Source {
 }
 
 impl Source {
+    /// What was read from, or would be written to, a file of this name and text.
+    pub fn of(name: String, text: &str, saved: Saved) -> Self {
+        let hash = Sha256::digest(text.as_bytes());
+        Self {
+            name,
+            sha256: hash.iter().map(|b| format!("{b:02x}")).collect(),
+            bytes: text.len() as u64,
+            saved,
+        }
+    }
+
     /// Version of kvplan that made it.
     pub fn version(&self) -> &str {
         match &self.saved {

@@ -56,6 +56,7 @@ function ask() {
   const pairs = form.pairs(settings, choices.defaults);
   const query = form.query(pairs);
   history.replaceState(null, "", `/?${query}`);
+  byId("get-report").href = `/download/report.html?${query}`;
   byId("get-result").href = `/download/plan.json?${query}`;
   byId("get-scenario").href = `/download/scenario.toml?${query}`;
   byId("command").textContent = `kvplan plan ${pairs.map(([n, v]) => `--${n} ${v}`).join(" ")}`;
