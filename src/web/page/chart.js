@@ -2,7 +2,7 @@
 
 import { element, significant, svg, percent } from "./text.js";
 import { get } from "./ask.js";
-import { pairs, policy, query } from "./form.js";
+import { pairs, query, tokens } from "./form.js";
 
 const MODES = [
   ["stream", "stream", "a"],
@@ -14,52 +14,68 @@ const MODES = [
 /** Points between no token in HBM and as many as fit. */
 const STEPS = 8;
 
+/** What the axis says. */
+const AXIS = { tokens: "Kept in HBM, of a request's tokens", share: "Kept in HBM, of unprotected tokens" };
+
 const word = (t1) => t1.split(":")[0];
 const rate = (cell) => (cell.outcome?.fits ? (cell.outcome.throughput.output_tokens_per_s ?? null) : null);
 const inHbm = (cell) => cell.outcome.tiers.t0.tokens_end;
 
-/** Settings that a curve depends on: all but the share. */
-export const curveKey = (s, defaults) => query(pairs({ ...s, hbm: "fit" }, defaults));
+/** The settings with T0 as much as fits, which is a number of tokens. */
+const fitting = (s) => ({ ...s, fit: true });
 
-/**
- * The curves: first the ends and what fits, then points in between.
- * A budget of tokens (`fit`) stands at the share that keeps as many at a request's end.
- */
+/** What T0 is measured by. */
+const measure = (s) => (s.fit ? "tokens" : s.budget);
+
+/** Settings that a curve depends on: all but the share. */
+export const curveKey = (s, defaults) => `${query(pairs(fitting(s), defaults))}&by=${measure(s)}`;
+
+/** The curves: first the ends and what fits, then points in between. */
 export async function curves(settings, defaults, signal) {
   const modes = [...new Set(["stream", "staged", "host-attention", settings.t1])];
-  const base = pairs({ ...settings, hbm: "fit" }, defaults).filter(([n]) => n !== "t1");
+  const base = pairs(fitting(settings), defaults).filter(([n]) => n !== "t1");
   const ask = (values) => get("/api/sweep", query([...base, ["vary", `t1=${modes.join(",")}`], ["vary", `policy.hbm=${values.join(",")}`]]), signal);
   const ends = await ask(["fit", "0", "1"]);
   const at = (mode, hbm) => ends.cells.find((c) => c.vary.t1 === mode && c.vary["policy.hbm"] === hbm && c.outcome);
-  const known = modes.map((m) => [at(m, "0"), at(m, "1"), at(m, "fit")]).find((cells) => cells.every(Boolean));
+  const known = modes.map((m) => [at(m, "0"), at(m, "1")]).find((cells) => cells.every(Boolean));
   if (!known) return null;
-  const [none, all] = [inHbm(known[0]), inHbm(known[1])];
-  const share = (cell) => (cell.vary["policy.hbm"] === "fit" ? place(inHbm(cell), none, all) : Number(cell.vary["policy.hbm"]));
-  const fit = Math.max(0, ...ends.cells.filter((c) => rate(c) !== null).map(share));
-  const between = Array.from({ length: STEPS }, (_, i) => Number(((fit * (i + 1)) / (STEPS + 1)).toFixed(5)));
-  const values = [...new Set(between)].filter((v) => v > 0 && v < 1);
-  const cells = values.length ? [...ends.cells, ...(await ask(values)).cells] : ends.cells;
+  const scale = scaleOf(settings, inHbm(known[0]), inHbm(known[1]));
+  const fits = ends.cells.filter((c) => rate(c) !== null).map((c) => scale.share(inHbm(c)));
+  if (!fits.length) return { lines: [], fit: 0 };
+  const fit = Math.max(...fits);
+  const between = Array.from({ length: STEPS }, (_, i) => scale.low + ((fit - scale.low) * (i + 1)) / (STEPS + 1));
+  const values = [...new Set(between.map(scale.value))].filter((v) => v !== "0" && v !== "1");
+  const cells = fit > scale.low ? [...ends.cells, ...(await ask(values)).cells] : ends.cells;
   const points = (mode) => cells
-    .filter((c) => c.vary.t1 === mode && rate(c) !== null)
-    .map((c) => ({ share: share(c), rate: rate(c), hbm: c.vary["policy.hbm"] }))
-    .sort((a, b) => a.share - b.share || (a.hbm === "fit") - (b.hbm === "fit"));
+    .filter((c) => c.vary.t1 === mode && rate(c) !== null && scale.has(c))
+    .map((c) => ({ share: scale.share(inHbm(c)), rate: rate(c) }))
+    .sort((a, b) => a.share - b.share);
   const lines = MODES.map(([mode, label, kind]) => ({ mode, label, kind, points: unique(points(modes.find((m) => word(m) === mode))) }));
-  return { lines: lines.filter((l) => l.points.length), fit, share: (tokens) => place(tokens, none, all) };
+  return { lines: lines.filter((l) => l.points.length), fit, by: measure(settings) };
 }
 
-const place = (tokens, none, all) => (all > none ? Math.min(1, Math.max(0, (tokens - none) / (all - none))) : 1);
+/** Tokens in HBM at a request's end as a share, and back; `none` and `all` are those of the ends. */
+function scaleOf(settings, none, all) {
+  if (measure(settings) === "tokens") {
+    const total = tokens(settings);
+    return { low: none / total, share: (n) => n / total, value: (share) => `${Math.round(share * total)}tok`, has: () => true };
+  }
+  // What fits is a number of tokens, which is no point of a line of shares.
+  const share = (n) => (all > none ? Math.min(1, Math.max(0, (n - none) / (all - none))) : 1);
+  return { low: 0, share, value: (s) => String(Number(s.toFixed(4))), has: (c) => c.vary["policy.hbm"] !== "fit" };
+}
 
-/** One point a share: where `fit` is everything, it is the point of 1. */
+/** One point a share: where everything fits, `fit` is the point of 1. */
 const unique = (points) => points.filter((p, i) => i === 0 || p.share - points[i - 1].share > 1e-6);
 
 /** Draws into `box`; `now` is the present point, `levels` are ways without tiering, `pick` is told of a share. */
 export function draw(box, curve, { settings, now, levels, pick }) {
   const held = box.contains(document.activeElement) ? box.querySelector(".plot").dataset.at : null;
   if (!curve || !curve.lines.length) {
-    box.replaceChildren(element("p", { class: "quiet", text: "No T1 mode fits at any T0 share: try a smaller batch, fewer tokens or more GPUs." }));
+    box.replaceChildren(element("p", { class: "quiet", text: "No T1 mode fits, whatever is kept in HBM: try a smaller batch, fewer tokens or more GPUs." }));
     return;
   }
-  const plot = element("div", { class: "plot", tabindex: "0", role: "group", "aria-describedby": "chart-readout", "aria-label": "Tokens per second against T0 share. Left and right arrow keys read values, Enter takes the share." });
+  const plot = element("div", { class: "plot", tabindex: "0", role: "group", "aria-describedby": "chart-readout", "aria-label": "Tokens per second against the share kept in HBM. Left and right arrow keys read values, Enter takes the share." });
   const readout = element("p", { class: "readout", id: "chart-readout", "aria-live": "polite", text: "Point at the chart, or use the arrow keys on it, for values." });
   box.replaceChildren(plot, readout, legend(curve, settings, levels, now), table(curve));
   const width = Math.max(260, plot.clientWidth);
@@ -102,13 +118,13 @@ function picture(curve, f, { settings, now, levels }) {
     root.append(svg("text", { x: f.left - 7, y: f.y(t) + 4, class: "tick end", text: significant(t).replace(/\.0+$/, "") }));
   }
   for (const s of xTicks(f)) root.append(svg("text", { x: f.x(s), y: floor + 17, class: "tick middle", text: `${Number((s * 100).toPrecision(3))} %` }));
-  root.append(svg("text", { x: (f.left + f.width - 12) / 2, y: f.height - 4, class: "axis middle", text: "T0 share: unprotected tokens in HBM" }));
+  root.append(svg("text", { x: (f.left + f.width - 12) / 2, y: f.height - 4, class: "axis middle", text: AXIS[curve.by] }));
   if (curve.fit < f.right - 1e-9) {
     root.append(svg("rect", { x: f.x(curve.fit), y: f.top, width: f.x(f.right) - f.x(curve.fit), height: floor - f.top, class: "nofit" }));
     if (f.x(f.right) - f.x(curve.fit) > 80) root.append(svg("text", { x: (f.x(curve.fit) + f.x(f.right)) / 2, y: f.top + 18, class: "zone middle", text: "does not fit" }));
   }
   const mine = curve.lines.find((l) => l.mode === word(settings.t1));
-  if (best && mine) root.append(...gain(mine, best, f, definitions));
+  if (best && mine && now.ranked) root.append(...gain(mine, best, f, definitions));
   for (const level of levels) root.append(svg("line", { x1: f.left, x2: f.width - 12, y1: f.y(level.rate), y2: f.y(level.rate), class: `level ${level.kind}` }));
   for (const line of curve.lines) {
     const points = line.points.map((p) => `${f.x(p.share)},${f.y(p.rate)}`).join(" ");
@@ -140,11 +156,12 @@ function xTicks(f) {
 }
 
 function legend(curve, settings, levels, now) {
+  const spot = (classes) => svg("svg", { width: 28, height: 12, "aria-hidden": "true" }, svg("circle", { cx: 14, cy: 6, r: 4, class: classes }));
   const key = (classes, text) => element("li", {}, svg("svg", { width: 28, height: 12, "aria-hidden": "true" }, svg("line", { x1: 1, x2: 27, y1: 6, y2: 6, class: classes })), text);
   const dot = svg("svg", { width: 28, height: 16, "aria-hidden": "true" }, now.rate === null ? svg("line", { x1: 14, x2: 14, y1: 1, y2: 15, class: "now" }) : svg("circle", { cx: 14, cy: 8, r: 6, class: "now" }));
   return element("ul", { class: "keys" },
     element("li", {}, dot, now.rate === null ? "this setup: does not fit" : `this setup: ${significant(now.rate)}`),
-    ...curve.lines.map((l) => key(`line ${l.kind}${l.mode === word(settings.t1) ? " mine" : ""}`, l.label)),
+    ...curve.lines.map((l) => l.points.length === 1 ? element("li", {}, spot(`dot ${l.kind}`), l.label) : key(`line ${l.kind}${l.mode === word(settings.t1) ? " mine" : ""}`, l.label)),
     ...levels.map((l) => key(`level ${l.kind}`, `${l.label}: ${significant(l.rate)}`)));
 }
 
@@ -159,9 +176,9 @@ function table(curve) {
     return element("td", { class: "n", text: point ? significant(point.rate) : "–" });
   };
   const rows = shares(curve).map((s) => element("tr", {}, element("th", { scope: "row", class: "n", text: percent(s) }), ...curve.lines.map((l) => cell(l, s))));
-  const head = element("tr", {}, element("th", { scope: "col", text: "T0 share" }), ...curve.lines.map((l) => element("th", { scope: "col", class: "n", text: l.label })));
+  const head = element("tr", {}, element("th", { scope: "col", text: "Kept in HBM" }), ...curve.lines.map((l) => element("th", { scope: "col", class: "n", text: l.label })));
   return element("details", {}, element("summary", { text: "The values as a table" }),
-    element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Tokens per second by T0 share" },
+    element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Tokens per second by what is kept in HBM" },
       element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))));
 }
 
@@ -177,7 +194,7 @@ function listen(plot, readout, curve, f, pick) {
     guide.replaceChildren(
       svg("line", { x1: f.x(s), x2: f.x(s), y1: f.top, y2: f.height - f.bottom, class: "guideline" }),
       ...here.map(([l, p]) => svg("circle", { cx: f.x(s), cy: f.y(p.rate), r: 4, class: `dot ${l.kind}` })));
-    readout.textContent = `T0 share ${percent(s)}: ${here.map(([l, p]) => `${l.label} ${significant(p.rate)}`).join(", ")} tokens/s`;
+    readout.textContent = `T0 ${percent(s)}: ${here.map(([l, p]) => `${l.label} ${significant(p.rate)}`).join(", ")} tokens/s`;
   };
   const nearest = (event) => {
     const s = f.at(event.clientX - plot.getBoundingClientRect().left);

@@ -39,29 +39,40 @@ export function parse(query, defaults) {
     if (NAMES.includes(name)) settings[name] = value;
     else if (name !== "policy") strange.push(name);
   }
-  const policy = parsePolicy(given.get("policy") ?? defaults.policy);
+  const policy = parsePolicy(given.get("policy") ?? defaults.policy, tokens(settings));
   if (!policy) strange.push("policy");
   return { settings: { ...settings, ...(policy ?? parsePolicy(defaults.policy)) }, strange };
 }
 
-function parsePolicy(text) {
+/** Tokens of a request at its end. */
+export const tokens = (s) => Number(s.prompt) + Number(s.output);
+
+/**
+ * A policy as the controls have it. `budget` is what T0 is measured by: `tokens`, the same number at any length, as a
+ * share of a request's tokens at its end; or `share`, that of the unprotected tokens at any time.
+ */
+function parsePolicy(text, total) {
   const [name, list = ""] = text.split(/:(.*)/s);
   if (name !== "four-tier") return null;
-  const out = { hbm: "fit", evict: 0, semantics: "cumulative", extra: [] };
+  const out = { fit: true, share: 0.5, budget: "tokens", evict: 0, semantics: "cumulative", extra: [] };
   for (const part of list.split(",").filter(Boolean)) {
     const [key, value] = part.split(/=(.*)/s);
-    if (key === "hbm" && (value === "fit" || Number.isFinite(Number(value)))) out.hbm = value === "fit" ? value : Number(value);
-    else if (key === "evict") out.evict = Number(value) || 0;
+    if (key === "evict") out.evict = Number(value) || 0;
     else if (key === "semantics") out.semantics = value;
-    else if (key === "hbm") return null;
-    else out.extra.push(part);
+    else if (key !== "hbm") out.extra.push(part);
+    else if (/^[0-9]+tok$/.test(value)) Object.assign(out, { fit: false, share: parseInt(value, 10) / total });
+    else if (value !== "" && Number.isFinite(Number(value))) Object.assign(out, { fit: false, share: Number(value), budget: "share" });
+    else if (value !== "fit") return null;
   }
   return out;
 }
 
+/** A share of T0 as the policy's parameter. */
+const hbm = (s, share) => (s.budget === "share" ? String(share) : `${Math.round(share * tokens(s))}tok`);
+
 /** The policy of settings as the command line takes it. */
-export function policy(s, hbm = s.hbm) {
-  const parts = [`hbm=${hbm}`];
+function policy(s) {
+  const parts = [`hbm=${s.fit ? "fit" : hbm(s, s.share)}`];
   if (s.evict > 0) parts.push(`evict=${s.evict}`, `semantics=${s.semantics}`);
   return `four-tier:${[...parts, ...s.extra].join(",")}`;
 }
@@ -82,8 +93,9 @@ export function show(s) {
   const [mode, rest] = s.t1.split(/:(.*)/s);
   byId("t1").value = mode;
   byId("top-k").value = rest?.match(/top-k=(\d+)/)?.[1] ?? 512;
-  byId("fit").checked = s.hbm === "fit";
-  if (s.hbm !== "fit") share("share", s.hbm);
+  byId("fit").checked = s.fit;
+  byId("budget").value = s.budget;
+  if (!s.fit) share("share", s.share);
   share("evict", s.evict);
   byId("semantics").value = s.semantics;
   for (const name of Object.keys(RATIOS)) slide(name);
@@ -96,12 +108,15 @@ export function showFit(value) {
 }
 
 /** The settings of the controls; numbers out of range go to the server, which says what is wrong. */
-export function read(s) {
+export function read(s, id) {
   const out = { ...s };
   for (const name of NAMES.filter((n) => n !== "t1")) out[name] = byId(name).value;
   const mode = byId("t1").value;
   out.t1 = mode === "selective" ? `selective:top-k=${byId("top-k").value}` : mode;
-  out.hbm = byId("fit").checked ? "fit" : rounded(byId("share").value);
+  out.fit = byId("fit").checked;
+  out.budget = byId("budget").value;
+  // A budget of tokens in a link is kept to the token until the share itself is moved.
+  if (["share", "share-slider", "fit"].includes(id)) out.share = rounded(byId("share").value);
   out.evict = rounded(byId("evict").value);
   out.semantics = byId("semantics").value;
   reveal();
@@ -147,5 +162,6 @@ function atSlider(name, at) {
 
 function reveal() {
   byId("top-k-field").hidden = byId("t1").value !== "selective";
+  byId("budget-field").hidden = byId("fit").checked;
   byId("semantics-field").hidden = !(Number(byId("evict").value) > 0);
 }

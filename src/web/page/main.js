@@ -3,7 +3,7 @@
 import { asker, get } from "./ask.js";
 import { curveKey, curves, draw } from "./chart.js";
 import * as form from "./form.js";
-import { asked, others, show, sortable, spoken } from "./show.js";
+import { asked, others, show, sortable, spoken, unranked } from "./show.js";
 import { byId, whole } from "./text.js";
 
 /** Time between the last move and the sentence that is said aloud [ms]. */
@@ -48,7 +48,7 @@ function take(query) {
 
 function moved(id) {
   form.changed(id);
-  settings = form.read(settings);
+  settings = form.read(settings, id);
   ask();
 }
 
@@ -94,15 +94,15 @@ function redraw() {
   if (!answer || !ready) return;
   const row = answer.plan.rows[0];
   const mine = asked(row, answer.settings);
-  const share = curve ? curve.share(mine.tiers.t0.tokens_end) : 0;
-  if (curve && answer.settings.hbm === "fit") form.showFit(share);
+  const share = mine.tiers.t0.tokens_end / form.tokens(answer.settings);
+  if (answer.settings.fit) form.showFit(share);
   const rate = (way) => way.throughput.output_tokens_per_s;
   const { same, today } = others(row);
   const levels = [];
   if (same) levels.push({ kind: "same", label: same.label, rate: rate(same) });
   if (today && today !== same) levels.push({ kind: "today", label: today.label, rate: rate(today) });
   const fits = mine.starts && mine.fits;
-  const now = { share: answer.settings.hbm === "fit" ? share : answer.settings.hbm, rate: fits ? rate(mine) : null };
+  const now = { share: answer.settings.fit ? share : answer.settings.share, rate: fits ? rate(mine) : null, ranked: unranked(mine) === null };
   draw(byId("chart"), curve, { settings: answer.settings, now, levels, pick });
 }
 

@@ -22,6 +22,14 @@ export function others(row) {
   return { same: same.length ? same.reduce(faster) : null, today: today ?? null };
 }
 
+/** Why a way is not ranked with those that keep every token and attend to all of them; null if it is. */
+export function unranked(way) {
+  const t = way.tiers;
+  const all = t.t0.tokens_end + t.t1.tokens_end + t.t2.tokens_end + t.t3.tokens_end;
+  if (t.t3.tokens_end > 0) return `${percent(t.t3.tokens_end / all)} of the tokens destroyed: not ranked with ways that keep them`;
+  return way.name === "selective" ? "attends to a part of the tokens: not ranked with ways that attend to all" : null;
+}
+
 /** Everything but the chart. */
 export function show(plan, settings) {
   const row = plan.rows[0];
@@ -44,9 +52,13 @@ function verdict(row, mine, { same, today }) {
   byId("verdict").className = `verdict ${fits ? "good" : "bad"}`;
   const t = mine.throughput;
   put("rate", fits ? significant(speed) : "–", speed);
-  put("rate-note", fits ? against(gain, same) : (mine.remark ?? "does not run"));
+  const drawn = mine.intervals;
+  const range = (low, high, text) => (fits && drawn && low !== null ? `${text(low)} to ${text(high)} in 9 of 10 draws` : "");
+  put("rate-note", fits ? (unranked(mine) ?? against(gain, same)) : (mine.remark ?? "does not run"));
+  put("rate-range", range(drawn?.output_tokens_per_s_p5, drawn?.output_tokens_per_s_p95, significant));
   put("tpot", fits ? ms(t.tpot_mean_s) : "–", fits ? t.tpot_mean_s : null);
   put("tpot-note", fits ? `99 % of steps within ${ms(t.tpot_p99_s)}` : "");
+  put("tpot-range", range(drawn?.tpot_mean_s_p5, drawn?.tpot_mean_s_p95, ms));
   const m = mine.memory;
   const saved = m.hbm_saved_moved_bytes + m.hbm_saved_destroyed_bytes;
   put("saved", gib(saved), saved);
@@ -81,7 +93,7 @@ function memory(row, mine) {
   const free = Math.max(0, m.hbm_capacity_bytes - m.hbm_peak_bytes);
   const inHbm = [["Weights", m.weights_bytes, "weights"], ["KV", m.kv_full_bytes, "t0"], ["Rest", full - m.weights_bytes - m.kv_full_bytes, "activation"]];
   byId("memory").replaceChildren(
-    bar("This setup", parts, m.hbm_peak_bytes, scale, m.hbm_capacity_bytes),
+    bar("This setup", [...parts, ["Free", free, "free"]], m.hbm_peak_bytes, scale, m.hbm_capacity_bytes),
     bar("All KV in HBM", inHbm, full, scale, m.hbm_capacity_bytes),
     element("dl", { class: "legend" }, ...[...parts, ["Free", free, "free"]].map(([label, bytes, kind]) =>
       element("div", {}, element("dt", {}, element("span", { class: `swatch ${kind}` }), label), element("dd", { text: gib(bytes) })))),

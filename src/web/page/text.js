@@ -11,7 +11,11 @@ export function significant(value) {
 }
 
 export const whole = (value) => Math.round(value).toLocaleString("en-US");
-export const gib = (bytes) => `${significant(bytes / GIB)} GiB`;
+/** A size: 67.7 GiB, 512 MiB. */
+export function gib(bytes) {
+  const unit = [[GIB, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]].find(([size]) => bytes >= size);
+  return unit ? `${significant(bytes / unit[0])} ${unit[1]}` : `${significant(bytes)} B`;
+}
 export const ms = (seconds) => `${significant(seconds * 1e3)} ms`;
 export const percent = (share) => `${significant(share * 100)} %`;
 
