@@ -99,7 +99,7 @@ const KINDS: &[Kind] = &[
         name: "tornado",
         what: "what moves the speed: every cause of uncertainty alone, and all together",
         varies: &["occupancy", "trace", "intervals"],
-        stands: &[],
+        stands: &[("hardware", "gh200")],
         draw: |_, s, image| tornado::draw(&figures::tornado::tornado(s)?, image),
     },
     Kind {

@@ -177,7 +177,7 @@ pub(super) fn winner(rows: &[Row]) -> Option<usize> {
 
 /// Where the draws of a plan disagree with its verdict, and in how many they agree.
 fn in_draws(rows: &[Row], draws: &Draws) -> Vec<String> {
-    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let percent = |share: f64| format!("{:.0} % of the draws", 100.0 * share);
     let open = |share: f64| share > 0.0 && share < 1.0;
     let mut out = Vec::new();
     if let Some((i, share)) = winner(rows)
@@ -185,9 +185,9 @@ fn in_draws(rows: &[Row], draws: &Draws) -> Vec<String> {
         .filter(|_| rows.len() > 1)
     {
         out.push(format!(
-            "{} stays the fastest that runs today in {} of {} draws",
+            "{} stays the fastest that runs today in {:.0} % of {} draws",
             card(&rows[i]),
-            percent(share),
+            100.0 * share,
             draws.draws
         ));
     }

@@ -1,7 +1,7 @@
 //! How sure an answer is: p5 to p95 of its figures, in how many draws the verdict stands, and what moves it most.
 
 use crate::metrics::{Intervals, Outcome};
-use crate::plan::answer::{Alternative, Plan, Row, Swings};
+use crate::plan::answer::{Alternative, InDraws, Plan, Row, Swings};
 use crate::units::text::{show_seconds, significant};
 
 use super::cells::{NONE, card, count, figure, signed_gib};
@@ -18,24 +18,10 @@ pub(super) fn section(page: &mut Page, plan: &Plan) {
     };
     page.title(format!(
         "How sure (5th to 95th percentile of {} draws of what is not known exactly)",
-        draws.draws
+        count(u64::from(draws.draws))
     ));
-    let mut grid = Grid::new([
-        "CARD",
-        "BEST THAT RUNS\ntokens/s",
-        "PER TOKEN",
-        "HOLDS\ntokens",
-        "BATCH\nthat fits",
-        "SPILL SAVES\nGiB",
-        "ALL FITS\ndraws",
-        "PAYS\ndraws",
-        "BEST STANDS\ndraws",
-    ])
-    .texts(&[0]);
-    for row in &plan.rows {
-        grid.row(cells(row));
-    }
-    page.grid(grid);
+    page.grid(speeds(plan));
+    page.grid(memories(plan));
     if let Some((row, swings)) = shown(plan) {
         page.text(format!(
             "What moves {} on {} most, one cause alone from its p5 to its p95 (output tokens/s):",
@@ -44,42 +30,75 @@ pub(super) fn section(page: &mut Page, plan: &Plan) {
         ));
         page.grid(tornado(swings));
     }
+    let other = if draws.level == "few" {
+        "so few draws give rough ends, `--intervals full` takes 1,000"
+    } else {
+        "`--intervals few` takes 20"
+    };
     page.text(format!(
-        "Causes are independent and log-normal; all ways and cards share each draw. {} draws give rough ends: `--intervals full` \
-         takes 1,000, `--intervals none` leaves them out. A residual is how far measurements lie about a law; `kvplan validate` \
-         counts how many servers lie inside such intervals.",
-        count(u64::from(draws.draws))
+        "Causes are independent and log-normal; all ways and cards share each draw; {other}. A residual is how far measurements \
+         lie about a law; `kvplan validate` counts how many servers lie inside such intervals."
     ));
 }
 
-/// A card's figures.
-fn cells(row: &Row) -> Vec<String> {
-    let name = row.verdict.best_runnable.as_deref();
-    let best = name.and_then(|n| find(row, n));
-    let own = best.and_then(|a| a.outcome.intervals.as_ref());
-    let all = row.alternatives.first();
-    let all = all.and_then(|a| a.outcome.intervals.as_ref());
-    let spill = find(row, "stream").and_then(|a| a.outcome.intervals.as_ref());
-    let share = |of: fn(&crate::plan::answer::InDraws) -> f64| {
-        row.in_draws
-            .as_ref()
-            .map_or_else(|| NONE.into(), |d| format!("{:.0} %", 100.0 * of(d)))
-    };
-    vec![
-        card(&row.hardware, row.gpus),
-        own.map_or_else(|| NONE.into(), speed),
-        own.map_or_else(|| NONE.into(), per_token),
-        all.map_or_else(|| NONE.into(), holds),
-        all.map_or_else(|| NONE.into(), batch),
-        spill.map_or_else(|| NONE.into(), saves),
-        share(|d| d.fits_share),
-        share(|d| d.pays_share),
-        if best.is_some() {
-            share(|d| d.best_runnable_share)
-        } else {
-            NONE.into()
-        },
-    ]
+/// How fast, and in how many draws the verdict stands.
+fn speeds(plan: &Plan) -> Grid {
+    let mut grid = Grid::new([
+        "CARD",
+        "BEST THAT RUNS\ntoday",
+        "TOKENS/S\np5 to p95",
+        "PER TOKEN\np5 to p95",
+        "STAYS BEST\ndraws",
+        "SPILL PAYS\ndraws",
+    ])
+    .texts(&[0, 1]);
+    for row in &plan.rows {
+        let name = row.verdict.best_runnable.as_deref();
+        let best = name.and_then(|n| find(row, n));
+        let own = best.and_then(|a| a.outcome.intervals.as_ref());
+        grid.row([
+            card(&row.hardware, row.gpus),
+            best.map_or_else(|| "nothing".into(), |a| a.label.clone()),
+            own.map_or_else(|| NONE.into(), speed),
+            own.map_or_else(|| NONE.into(), per_token),
+            share(row, |d| d.best_runnable_share)
+                .filter(|_| best.is_some())
+                .unwrap_or_else(|| NONE.into()),
+            share(row, |d| d.pays_share).unwrap_or_else(|| NONE.into()),
+        ]);
+    }
+    grid
+}
+
+/// How much fits.
+fn memories(plan: &Plan) -> Grid {
+    let mut grid = Grid::new([
+        "CARD",
+        "HOLDS, tokens\np5 to p95",
+        "BATCH THAT FITS\np5 to p95",
+        "SPILL SAVES, GiB\np5 to p95",
+        "ALL FITS\ndraws",
+    ])
+    .texts(&[0]);
+    for row in &plan.rows {
+        let all = row.alternatives.first();
+        let all = all.and_then(|a| a.outcome.intervals.as_ref());
+        let spill = find(row, "stream").and_then(|a| a.outcome.intervals.as_ref());
+        grid.row([
+            card(&row.hardware, row.gpus),
+            all.map_or_else(|| NONE.into(), holds),
+            all.map_or_else(|| NONE.into(), batch),
+            spill.map_or_else(|| NONE.into(), saves),
+            share(row, |d| d.fits_share).unwrap_or_else(|| NONE.into()),
+        ]);
+    }
+    grid
+}
+
+/// A share of the draws in percent; none without draws.
+fn share(row: &Row, of: fn(&InDraws) -> f64) -> Option<String> {
+    let draws = row.in_draws.as_ref();
+    draws.map(|d| format!("{:.0} %", 100.0 * of(d)))
 }
 
 /// `a to b`, or one of them where they read the same.

@@ -9,6 +9,7 @@ use kvplan::plan::figures::price::{LINKS, price};
 use kvplan::plan::figures::savings::{BATCHES, CONTEXTS, MODELS, savings};
 use kvplan::plan::figures::steps::steps;
 use kvplan::plan::figures::tiers::tiers;
+use kvplan::plan::figures::tornado::{Bar, tornado};
 use kvplan::report::plot;
 use kvplan::report::plot::face::Face;
 use kvplan::report::plot::scene::Scene;
@@ -151,6 +152,39 @@ fn parts_of_a_step_add_up_to_its_time() {
     assert!((sum / tpot - 1.0).abs() < 1e-3, "{sum} {tpot}");
     assert!(!found.ways[0].fits && stream.fits);
     is_legible(&plot::steps::scene(&found).unwrap());
+}
+
+/// On a link: what moves the link moves a spill, and a slower server is slower whatever else.
+#[test]
+fn a_tornado_is_widest_first_about_the_best_estimate() {
+    for words in [
+        "hardware gh200",
+        "hardware h200-sxm gpus 2",
+        "hardware rtx-pro-6000 t1 host-attention",
+    ] {
+        let s = scenario(words);
+        let t = tornado(&s).unwrap();
+        let said = kvplan::plan::simulate(&s).unwrap();
+        let said = said.throughput.output_tokens_per_s.unwrap();
+        assert!((t.value / said - 1.0).abs() < 0.01, "{} {said}", t.value);
+        let width = |b: &Bar| (b.ends[1] - b.ends[0]).abs();
+        assert!(t.bars.len() > 4 && t.bars.windows(2).all(|w| width(&w[0]) >= width(&w[1])));
+        assert!(t.all[0] < t.value && t.value < t.all[1]);
+        let bar = |name: &str| t.bars.iter().find(|b| b.cause == name);
+        let served = bar("runtime.served").unwrap();
+        assert!(served.ends[0] > t.value && served.ends[1] < t.value);
+        // What everything in HBM never touches moves nothing; host memory is behind a fast link too.
+        let spills = !words.contains("h200");
+        assert_eq!(
+            bar("link").is_some() || bar("host.ddr_read").is_some(),
+            spills,
+            "{words}"
+        );
+        assert!(!words.contains("host-attention") || bar("host.attention_flops").is_some());
+        is_legible(&plot::tornado::scene(&t).unwrap());
+    }
+    let none = tornado(&scenario("hardware h100-sxm policy full")).unwrap_err();
+    assert!(none.message.contains("does not fit"), "{}", none.message);
 }
 
 #[test]

@@ -60,6 +60,7 @@ fn an_answer_comes_in_the_order_in_which_one_decides() {
         "QUESTION",
         "VERDICT",
         "BY CARD",
+        "HOW SURE",
         "WHERE THE MEMORY GOES",
         "DOES TIERING PAY?",
         "IF NOT IN LOCKSTEP",

@@ -322,7 +322,7 @@ fn a_plan_says_how_sure_it_is() {
                     a.name
                 );
                 assert!(
-                    high / low < 3.0,
+                    a.runs_in.is_empty() || high / low < 3.0,
                     "{} {}: {low} to {high}",
                     row.hardware,
                     a.name
@@ -439,9 +439,11 @@ fn every_cause_has_a_width_and_a_name_of_its_own() {
         once.dedup();
         assert_eq!(once.len(), names.len(), "{names:?}");
         for (i, name) in names.iter().enumerate() {
-            let moved = u.moved(i, Z95);
-            let same = *moved.hardware == *u.base().hardware && *moved.runtime == *u.base().runtime;
-            assert!(!same, "{card}: {name} moves nothing");
+            let moves = |z: f64| {
+                let d = u.moved(i, z);
+                *d.hardware != *u.base().hardware || *d.runtime != *u.base().runtime
+            };
+            assert!(moves(Z95) || moves(-Z95), "{card}: {name} moves nothing");
         }
     }
 }
