@@ -49,10 +49,9 @@ pub(super) fn sweep(pairs: &Pairs) -> Asked {
     }))
 }
 
-/// `kvplan plan --print-config`: a scenario that gives the same answer.
+/// What was asked, as a scenario that `kvplan plan` and `kvplan simulate` take.
 pub(super) fn scenario(pairs: &Pairs) -> Asked {
-    let mut settings = question::settings(Verb::Plan, pairs)?;
+    let settings = question::settings(Verb::Plan, pairs)?;
     resolve::question(&settings)?;
-    resolve::adapt(&mut settings)?;
-    Ok(Box::new(move || Ok(print::config(&settings))))
+    Ok(Box::new(move || Ok(print::asked(&settings))))
 }

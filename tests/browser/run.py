@@ -49,8 +49,9 @@ def held(check, browser, kvplan):
     name = f"{check.__module__}.{check.__name__}"
     try:
         said = check(browser, kvplan)
-    except Exception:
-        print(f"FAILED {name}\n{traceback.format_exc()}")
+    except Exception as error:
+        at = [frame for frame in traceback.extract_tb(error.__traceback__) if "_checks" in frame.filename]
+        print(f"FAILED {name}, line {at[-1].lineno}: {at[-1].line}\n    {type(error).__name__}: {str(error)[:2000]}")
         return False
     print(f"ok {name}{': ' + said if said else ''}")
     return True
