@@ -129,6 +129,67 @@ fn only_short_questions_of_our_own_page_are_taken() {
     assert_eq!(ask(&long(4096 - 6), ""), 414);
 }
 
+/// Whatever a setting is given, it is answered or refused in words; nothing is a bug, and nothing ends the server.
+#[test]
+fn no_value_is_a_bug() {
+    let served = Served::start();
+    let values = [
+        "",
+        "%20",
+        "-1",
+        "0",
+        "nan",
+        "inf",
+        "1e400",
+        "18446744073709551616",
+        "%F0%9F%98%80",
+        "%00",
+        "%FF",
+        ",",
+        "fit",
+        "..",
+        "four-tier:hbm=nan",
+        "four-tier:hbm=1tok,,=",
+        "four-tier:evict=1,semantics=cumulative",
+        "selective:top-k=0",
+        "%",
+        "a%0Ab",
+    ];
+    for key in kvplan::scenario::keys::KEYS {
+        for value in values {
+            let reply = served.get(&format!("/api/plan?{}={value}", key.name));
+            assert!(
+                [200, 400, 422].contains(&reply.status),
+                "{}={value}: {}",
+                key.name,
+                reply.body
+            );
+            if reply.status != 200 {
+                assert!(!reply.error().0.is_empty());
+            }
+        }
+    }
+    for query in [
+        "&&&",
+        "=",
+        "=8",
+        "batch",
+        "vary",
+        "%3D",
+        "?",
+        "batch=8&",
+        "policy=four-tier:window=4294967296",
+    ] {
+        let reply = served.get(&format!("/api/sweep?{query}"));
+        assert!(
+            [200, 400, 422].contains(&reply.status),
+            "{query}: {}",
+            reply.body
+        );
+    }
+    assert_eq!(served.get("/").status, 200);
+}
+
 #[test]
 fn too_much_for_the_page_says_so() {
     let served = Served::start();
