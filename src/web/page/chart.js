@@ -70,14 +70,15 @@ const unique = (points) => points.filter((p, i) => i === 0 || p.share - points[i
 
 /** Draws into `box`; `now` is the present point, `levels` are ways without tiering, `pick` is told of a share. */
 export function draw(box, curve, { settings, now, levels, pick }) {
+  const open = box.querySelector("details")?.open;
   const held = box.contains(document.activeElement) ? box.querySelector(".plot").dataset.at : null;
   if (!curve || !curve.lines.length) {
-    box.replaceChildren(element("p", { class: "quiet", text: "No T1 mode fits, whatever is kept in HBM: try a smaller batch, fewer tokens or more GPUs." }));
+    box.replaceChildren(element("p", { class: "quiet", text: curve?.why ? `No curve: ${curve.why}.` : "No T1 mode fits, whatever is kept in HBM: try a smaller batch, fewer tokens or more GPUs." }));
     return;
   }
   const plot = element("div", { class: "plot", tabindex: "0", role: "group", "aria-describedby": "chart-readout", "aria-label": "Tokens per second against the share kept in HBM. Left and right arrow keys read values, Enter takes the share." });
   const readout = element("p", { class: "readout", id: "chart-readout", "aria-live": "polite", text: "Point at the chart, or use the arrow keys on it, for values." });
-  box.replaceChildren(plot, readout, legend(curve, settings, levels, now), table(curve));
+  box.replaceChildren(plot, readout, legend(curve, settings, levels, now), table(curve, open));
   const width = Math.max(260, plot.clientWidth);
   const frame = framed(curve, levels, now, width);
   plot.append(picture(curve, frame, { settings, now, levels }));
@@ -170,14 +171,14 @@ const shares = (curve) => [...new Set(curve.lines.flatMap((l) => l.points.map((p
 
 const pointAt = (line, share) => line.points.find((p) => Math.abs(p.share - share) < 1e-9);
 
-function table(curve) {
+function table(curve, open) {
   const cell = (line, share) => {
     const point = pointAt(line, share);
     return element("td", { class: "n", text: point ? significant(point.rate) : "–" });
   };
   const rows = shares(curve).map((s) => element("tr", {}, element("th", { scope: "row", class: "n", text: percent(s) }), ...curve.lines.map((l) => cell(l, s))));
   const head = element("tr", {}, element("th", { scope: "col", text: "Kept in HBM" }), ...curve.lines.map((l) => element("th", { scope: "col", class: "n", text: l.label })));
-  return element("details", {}, element("summary", { text: "The values as a table" }),
+  return element("details", { open }, element("summary", { text: "The values as a table" }),
     element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Tokens per second by what is kept in HBM" },
       element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))));
 }

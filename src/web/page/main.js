@@ -17,7 +17,7 @@ let curveOf = null;
 let saying = null;
 
 const askPlan = asker(15, (q, signal) => get("/api/plan", q.query, signal), planned, failed);
-const askCurve = asker(150, (q, signal) => curves(q.settings, choices.defaults, signal), curved, () => curved(null, null));
+const askCurve = asker(150, (q, signal) => curves(q.settings, choices.defaults, signal), curved, (error) => curved({ lines: [], fit: 0, why: error.message }, null));
 
 async function start() {
   try {
@@ -33,7 +33,11 @@ async function start() {
   byId("reset").addEventListener("click", () => take(""));
   byId("copy-link").addEventListener("click", copyLink);
   window.addEventListener("popstate", () => take(location.search));
-  new ResizeObserver(redraw).observe(byId("chart"));
+  let width = 0;
+  new ResizeObserver(([box]) => {
+    if (box.contentRect.width !== width) redraw();
+    width = box.contentRect.width;
+  }).observe(byId("chart"));
   sortable(() => answer && show(answer.plan, answer.settings));
 }
 
