@@ -9,7 +9,7 @@ use crate::sweep::Sweep;
 use crate::sweep::grid::Grid;
 
 use super::problem::Problem;
-use super::question::{self, Pairs};
+use super::question::{self, Pair};
 
 /// An answer that is made later, on a thread of its own.
 pub(super) type Work = Box<dyn FnOnce() -> Result<String> + Send>;
@@ -18,7 +18,7 @@ pub(super) type Work = Box<dyn FnOnce() -> Result<String> + Send>;
 type Asked = std::result::Result<Work, Problem>;
 
 /// `kvplan plan --format json`.
-pub(super) fn plan(pairs: &Pairs) -> Asked {
+pub(super) fn plan(pairs: &[Pair]) -> Asked {
     let question = resolve::question(&question::settings(Verb::Plan, pairs)?)?;
     question::bounded(&question)?;
     Ok(Box::new(move || {
@@ -27,7 +27,7 @@ pub(super) fn plan(pairs: &Pairs) -> Asked {
 }
 
 /// `kvplan report` of that plan.
-pub(super) fn report(pairs: &Pairs) -> Asked {
+pub(super) fn report(pairs: &[Pair]) -> Asked {
     let question = resolve::question(&question::settings(Verb::Plan, pairs)?)?;
     question::bounded(&question)?;
     Ok(Box::new(move || {
@@ -39,7 +39,7 @@ pub(super) fn report(pairs: &Pairs) -> Asked {
 }
 
 /// `kvplan sweep --vary ... --format json`.
-pub(super) fn sweep(pairs: &Pairs) -> Asked {
+pub(super) fn sweep(pairs: &[Pair]) -> Asked {
     let base = question::settings(Verb::Simulate, pairs)?;
     question::bounded_scenario(&resolve::scenario(&base)?)?;
     let sweep = Sweep::new(Grid::new(base, question::axes(pairs)?)?, None, None)?;
@@ -50,7 +50,7 @@ pub(super) fn sweep(pairs: &Pairs) -> Asked {
 }
 
 /// What was asked, as a scenario that `kvplan plan` and `kvplan simulate` take.
-pub(super) fn scenario(pairs: &Pairs) -> Asked {
+pub(super) fn scenario(pairs: &[Pair]) -> Asked {
     let settings = question::settings(Verb::Plan, pairs)?;
     resolve::question(&settings)?;
     Ok(Box::new(move || Ok(print::asked(&settings))))

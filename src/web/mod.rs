@@ -8,7 +8,7 @@
 //!
 //! What is ignored: requests over time, recordings and files of the user's own. A web page must not reach files, so
 //! names are those of the catalog, and a path is refused before anything opens it. Rival designs: the simulator compiled
-//! to WebAssembly (no server, but a second build of everything, and numbers of another libm); a session that keeps state
+//! to wasm (no server, but a second build of everything, and numbers of another libm); a session that keeps state
 //! on the server (no link, and two windows disturb each other).
 //!
 //! Only the loopback address is bound. A page elsewhere can still send requests here through the reader's browser, or

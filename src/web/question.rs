@@ -15,8 +15,8 @@ use crate::units::text::group;
 
 use super::problem::Problem;
 
-/// A query, decoded.
-pub(super) type Pairs = Vec<(String, String)>;
+/// A setting of a query, decoded.
+pub(super) type Pair = (String, String);
 
 /// Settings that need files or run for long.
 const ELSEWHERE: [&str; 6] = [
@@ -37,7 +37,7 @@ const MOST_CARDS: usize = 8;
 const MOST_CELLS: usize = 96;
 
 /// The settings of a verb from a query; `vary` is left to [`axes`].
-pub(super) fn settings(verb: Verb, pairs: &Pairs) -> std::result::Result<Settings, Problem> {
+pub(super) fn settings(verb: Verb, pairs: &[Pair]) -> std::result::Result<Settings, Problem> {
     let mut settings = Settings::defaults(verb);
     for (at, (name, text)) in pairs.iter().enumerate().filter(|(_, p)| p.0 != "vary") {
         let known = find(name).ok_or_else(|| Problem::malformed(unknown(name)))?;
@@ -92,7 +92,7 @@ fn reachable(name: &str, text: &str) -> Result<()> {
 }
 
 /// The axes of a sweep: parameters of the policy, the T1 mode and the KV format.
-pub(super) fn axes(pairs: &Pairs) -> Result<Vec<Axis>> {
+pub(super) fn axes(pairs: &[Pair]) -> Result<Vec<Axis>> {
     let varied = pairs.iter().filter(|p| p.0 == "vary");
     let axes: Vec<Axis> = varied.map(|p| Axis::parse(&p.1)).collect::<Result<_>>()?;
     for axis in &axes {

@@ -11,7 +11,7 @@ use axum::routing::get;
 
 use super::desk::Desk;
 use super::problem::Problem;
-use super::question::Pairs;
+use super::question::Pair;
 use super::{Limits, answers, choices, guard, site};
 
 /// What all requests share.
@@ -21,7 +21,7 @@ pub(super) struct Shared {
     pub(super) desk: Desk,
 }
 
-type Asked = std::result::Result<Query<Pairs>, axum::extract::rejection::QueryRejection>;
+type Asked = std::result::Result<Query<Vec<Pair>>, axum::extract::rejection::QueryRejection>;
 type Answered = std::result::Result<Response, Problem>;
 
 const JSON: &str = "application/json";
@@ -46,7 +46,7 @@ pub(super) fn app(port: u16, limits: Limits) -> Router {
         .route("/download/plan.json", get(plan_file))
         .route("/download/report.html", get(report_file))
         .route("/download/scenario.toml", get(scenario_file))
-        .fallback(nothing)
+        .fallback(|| async { nothing() })
         .layer(from_fn_with_state(Arc::clone(&shared), guard::guard))
         .with_state(shared)
 }
@@ -83,7 +83,7 @@ async fn scenario_file(State(shared): State<Arc<Shared>>, asked: Asked) -> Answe
 async fn answer(
     shared: &Shared,
     asked: Asked,
-    ask: fn(&Pairs) -> std::result::Result<answers::Work, Problem>,
+    ask: fn(&[Pair]) -> std::result::Result<answers::Work, Problem>,
     kind: &'static str,
 ) -> Answered {
     let Query(pairs) = asked.map_err(|_| unreadable())?;
@@ -104,6 +104,6 @@ fn unreadable() -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "the query cannot be read", help)
 }
 
-async fn nothing() -> Problem {
+fn nothing() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "nothing is served here", "open /")
 }

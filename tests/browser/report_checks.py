@@ -62,7 +62,7 @@ def values_show_on_hover_and_focus(browser, kvplan):
         assert tip.is_visible() and any(c.isdigit() for c in tip.inner_text()), tip.inner_text()
         page.keyboard.press("Escape")
         assert tip.is_hidden()
-        page.locator("[data-roving] [data-tip][tabindex='0']").first.focus()
+        page.locator("svg[data-roving] [data-tip][tabindex='0']:visible, [data-roving] svg [data-tip][tabindex='0']:visible").first.focus()
         first = tip.inner_text()
         assert tip.is_visible()
         page.keyboard.press("ArrowRight")
