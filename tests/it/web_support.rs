@@ -7,13 +7,13 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 /// `kvplan serve` on a free port; it ends with the test.
-pub struct Served {
-    pub child: Child,
-    pub port: u16,
+pub(crate) struct Served {
+    pub(crate) child: Child,
+    pub(crate) port: u16,
 }
 
 impl Served {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kvplan"))
             .args(["serve", "--port", "0"])
             .stdout(Stdio::piped())
@@ -31,7 +31,7 @@ impl Served {
         }
     }
 
-    pub fn get(&self, target: &str) -> Reply {
+    pub(crate) fn get(&self, target: &str) -> Reply {
         get(self.port, target)
     }
 }
@@ -45,24 +45,24 @@ impl Drop for Served {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Reply {
-    pub status: u16,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     /// Lines of the head, names in lower case.
-    pub head: Vec<(String, String)>,
-    pub body: String,
+    pub(crate) head: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl Reply {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.head.iter().find(|(n, _)| n == name);
         found.map(|(_, v)| v.as_str())
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
     }
 
-    pub fn error(&self) -> (String, String) {
+    pub(crate) fn error(&self) -> (String, String) {
         let told = self.json();
         let text = |key: &str| told["error"][key].as_str().unwrap_or_default().to_string();
         (text("message"), text("help"))
@@ -70,13 +70,13 @@ impl Reply {
 }
 
 /// A request as a browser on this machine sends it.
-pub fn get(port: u16, target: &str) -> Reply {
+pub(crate) fn get(port: u16, target: &str) -> Reply {
     let host = format!("Host: 127.0.0.1:{port}\r\n");
     raw(port, &format!("GET {target} HTTP/1.1\r\n{host}"))
 }
 
 /// Any request: its head without the last line breaks.
-pub fn raw(port: u16, head: &str) -> Reply {
+pub(crate) fn raw(port: u16, head: &str) -> Reply {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "{head}Connection: close\r\n\r\n").unwrap();
     let mut text = String::new();
@@ -96,7 +96,7 @@ pub fn raw(port: u16, head: &str) -> Reply {
 }
 
 /// The command line: exit code, stdout, stderr.
-pub fn cli(args: &[&str]) -> (i32, String, String) {
+pub(crate) fn cli(args: &[&str]) -> (i32, String, String) {
     let out = Command::new(env!("CARGO_BIN_EXE_kvplan"))
         .args(args)
         .output()
@@ -110,7 +110,7 @@ pub fn cli(args: &[&str]) -> (i32, String, String) {
 }
 
 /// A query as the flags it stands for.
-pub fn flags(query: &str) -> Vec<String> {
+pub(crate) fn flags(query: &str) -> Vec<String> {
     let pairs = query.split('&').filter(|p| !p.is_empty());
     pairs
         .flat_map(|p| {
@@ -121,7 +121,7 @@ pub fn flags(query: &str) -> Vec<String> {
 }
 
 /// Where two JSON values first differ, key by key.
-pub fn difference(a: &Value, b: &Value, at: &str) -> Option<String> {
+pub(crate) fn difference(a: &Value, b: &Value, at: &str) -> Option<String> {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
             let keys: std::collections::BTreeSet<&String> = x.keys().chain(y.keys()).collect();
