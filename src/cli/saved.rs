@@ -13,6 +13,7 @@ use crate::plan::answer::PLAN_SCHEMA;
 use crate::plan::solve::answer::SOLVE_SCHEMA;
 use crate::report::document::source::{Saved, Source};
 use crate::sweep::answer::SWEEP_SCHEMA;
+use crate::units::text::hex;
 
 /// Largest result that is read (bytes).
 const MAX_BYTES: u64 = 1 << 30;
@@ -146,8 +147,4 @@ pub(super) fn broken(file: &str, text: &str, error: &serde_json::Error) -> Error
     Error::data(format!("{file}: not a result of kvplan: {why}"))
         .at(file, text, at..at)
         .help(MAKE_ONE)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
