@@ -15,7 +15,10 @@ use crate::calibrate::Answer;
 use crate::error::Result;
 use crate::plan::figures::Words;
 
-const WIDTH: u32 = 560;
+const WIDTH: u32 = 640;
+
+/// Most room for names \[units\].
+const NAMES: f64 = 310.0;
 
 /// Height of a row \[units\].
 const ROW: f64 = 19.0;
@@ -63,8 +66,10 @@ pub fn scene(a: &Answer) -> Result<Scene> {
         inner.top,
         inner.right,
     );
+    let widest = lines.iter().map(|l| face.width(&l.name, SMALL));
+    let widest = widest.fold(0.0, f64::max);
     let edge = Rect {
-        left: inner.left + 232.0,
+        left: inner.left + widest.min(NAMES) + 12.0,
         top: inner.top + high + 8.0,
         right: inner.right - 58.0,
         bottom: inner.bottom - 38.0,
