@@ -111,7 +111,7 @@ pub mod fit;
 // 31: a plan beside an engine's own log.
 pub mod compare;
 
-// 32: table, csv, markdown, plots.
+// 32: table, csv, markdown, HTML, plots.
 pub mod report;
 
 // 33: the page: plan, over HTTP, on this machine.

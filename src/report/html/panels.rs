@@ -127,7 +127,7 @@ fn axes(p: &Panels, x: &Linear, y: &Log) -> Markup {
                 line.grid x1=(EDGE.left) x2=(EDGE.right) y1=(at) y2=(at) {}
                 text.tick x=(EDGE.left - 6.0) y=(place(y.place(v) + 4.0)) text-anchor="end" { (tick(v)) }
             }
-            text.tick x=((EDGE.left + EDGE.right) / 2.0) y=(EDGE.bottom + 34.0) text-anchor="middle" { (p.across) }
+            text.tick x=(f64::midpoint(EDGE.left, EDGE.right)) y=(EDGE.bottom + 34.0) text-anchor="middle" { (p.across) }
             text.tick x="4" y="11" { (p.upwards) ", log scale" }
         }
     }
@@ -188,7 +188,7 @@ fn name(q: &Point, (x, y): (f64, f64), face: &Face, taken: &mut Obstacles) -> Ma
         return html! {};
     };
     taken.boxes.push(r);
-    let middle = (r.top + r.bottom) / 2.0;
+    let middle = f64::midpoint(r.top, r.bottom);
     let near = if r.left > x {
         r.left - 1.5
     } else {
