@@ -12,7 +12,6 @@ use crate::plan::answer::PLAN_SCHEMA;
 use crate::plan::solve::answer::SOLVE_SCHEMA;
 use crate::report::document::source::{Saved, Source};
 use crate::sweep::answer::SWEEP_SCHEMA;
-use crate::units::text::hex;
 
 /// Largest result that is read (bytes).
 const MAX_BYTES: u64 = 1 << 30;

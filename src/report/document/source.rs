@@ -6,6 +6,7 @@ use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
 use crate::plan::solve::answer::Solution;
 use crate::sweep::answer::Answer;
+use crate::units::text::hex;
 
 /// What a result holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,10 +37,9 @@ pub struct Source {
 impl Source {
     /// What was read from, or would be written to, a file of this name and text.
     pub fn of(name: String, text: &str, saved: Saved) -> Self {
-        let hash = Sha256::digest(text.as_bytes());
         Self {
             name,
-            sha256: hash.iter().map(|b| format!("{b:02x}")).collect(),
+            sha256: hex(&Sha256::digest(text.as_bytes())),
             bytes: text.len() as u64,
             saved,
         }
