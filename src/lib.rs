@@ -111,8 +111,12 @@ pub mod fit;
 // 31: a plan beside an engine's own log.
 pub mod compare;
 
-// 32: table, csv, markdown, plots.
+// 32: table, csv, markdown, HTML, plots.
 pub mod report;
 
-// 33: one file a verb.
+// 33: the page: plan, over HTTP, on this machine.
+#[cfg(feature = "serve")]
+pub mod web;
+
+// 34: one file a verb.
 pub mod cli;

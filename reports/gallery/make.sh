@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 to=${1:-$here}
 for image in svg png; do
     "$kvplan" -q plot --hardware gh200 -o "$to/how-far.$image"
-    for kind in price equal-hbm savings tornado attention tiers step-time layers; do
+    for kind in price equal-hbm savings attention tiers step-time layers tornado; do
         "$kvplan" -q plot --kind "$kind" -o "$to/$kind.$image"
     done
     "$kvplan" -q eval --from "$here/../eval/smollm2-equal-hbm.json" --plot "$to/policies.$image" >/dev/null

@@ -13,12 +13,14 @@ use crate::calibrate::raw::{Raw, tidy};
 use crate::calibrate::{Calibrated, import};
 use crate::catalog::{self, Shelf};
 use crate::error::{Cause, Error, Result};
+use crate::report::plot::calibration as drawing;
 use crate::report::{Style, calibrate as page, json, md, table};
 use crate::validate::holdout;
 
 use super::flags::Format;
 use super::measured::{Asked, checked, measured};
 use super::out::Out;
+use super::plot;
 
 /// Card whose GPU and link stand under a measured host where none is named: the one of the default question.
 const CARD: &str = "h200-sxm";
@@ -66,6 +68,9 @@ pub struct CalibrateArgs {
     /// Seed of the order of measurements
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Draw the fit, its residuals and its predictions into FILE (.svg or .png) as well
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "check_only")]
+    plot: Option<PathBuf>,
     /// Form of the answer
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
     format: Format,
@@ -79,6 +84,7 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
     if let Some(gpu) = &args.gpu {
         catalog::hardware(gpu)?; // before the measurement, not after
     }
+    let image = args.plot.as_deref().map(plot::image).transpose()?;
     if args.check_only {
         let found = checked(&Gpu::open(args.device)?, args.quick)?;
         let line = |(mode, found): (&str, String)| format!("{mode}: {found}\n");
@@ -101,6 +107,11 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
     }
     write(&args.out, &done.stem, "toml", &done.text, out)?;
     let answer = done.answer();
+    if let (Some(path), Some(image)) = (&args.plot, image) {
+        let mut file = Out::beside(path)?;
+        file.bytes(&drawing::draw(&answer, image)?)?;
+        file.finish()?;
+    }
     let style = Style { color: out.color() };
     out.result(&match args.format {
         Format::Table => table::render(&page::page(&answer), style),

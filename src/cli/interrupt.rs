@@ -44,6 +44,14 @@ pub fn hold(on: bool) {
     HELD.store(on, Ordering::Relaxed);
 }
 
+static SERVING: AtomicBool = AtomicBool::new(false);
+
+/// As [`hold`], for what runs until it is stopped: ending it so is no failure.
+pub fn serve() {
+    SERVING.store(true, Ordering::Relaxed);
+    hold(true);
+}
+
 /// Whether Ctrl-C was pressed while held.
 pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
@@ -54,7 +62,11 @@ pub fn install() {
     let stop = || {
         if HELD.swap(false, Ordering::Relaxed) {
             ASKED.store(true, Ordering::Relaxed);
-            render::plain("interrupted: what is finished is kept; once more ends at once\n");
+            render::plain(if SERVING.load(Ordering::Relaxed) {
+                "stopped\n"
+            } else {
+                "interrupted: what is finished is kept; once more ends at once\n"
+            });
             return;
         }
         for part in parts().iter() {

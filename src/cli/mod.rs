@@ -32,6 +32,8 @@ pub mod rerun;
 pub mod saved;
 pub mod schema;
 pub mod selfcheck;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod show;
 pub mod simulate;
 pub mod sweep;
@@ -101,6 +103,9 @@ enum Command {
     Report(report::ReportArgs),
     /// Computes a saved result again from the question it holds.
     Rerun(rerun::RerunArgs),
+    /// Serves a page on this machine that plans as its sliders move.
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeArgs),
     /// Holds the laws of the simulator against your own scenario; exit 1 if one is broken.
     Selfcheck(Box<selfcheck::SelfcheckArgs>),
     /// Sets each published figure of the paper beside ours, with the arithmetic.
@@ -196,6 +201,8 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
         Command::Show(args) => done(show::run(args, out)),
         Command::Explain(args) => done(explain::run(args, out)),
         Command::Selfcheck(args) => selfcheck::run(args, out),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => done(serve::run(args, out)),
         Command::Reproduce(args) => done(reproduce::run(args, out)),
         Command::Fit(args) => done(fit::run(args, out)),
         Command::Validate(args) => done(validate::run(args, out)),

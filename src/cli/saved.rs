@@ -5,7 +5,6 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result, did_you_mean};
 use crate::metrics::OUTCOME_SCHEMA;
@@ -89,12 +88,7 @@ pub fn parsed(shown: &str, name: String, text: &str) -> Result<Source> {
         Some(other) => return Err(not_reported(shown, other)),
         None => return Err(foreign(shown, "has no `schema`")),
     };
-    Ok(Source {
-        name,
-        sha256: hex(&Sha256::digest(text.as_bytes())),
-        bytes: text.len() as u64,
-        saved,
-    })
+    Ok(Source::of(name, text, saved))
 }
 
 fn typed<T: DeserializeOwned>(file: &str, text: &str) -> Result<Box<T>> {
@@ -147,8 +141,4 @@ pub(super) fn broken(file: &str, text: &str, error: &serde_json::Error) -> Error
     Error::data(format!("{file}: not a result of kvplan: {why}"))
         .at(file, text, at..at)
         .help(MAKE_ONE)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -36,7 +36,6 @@ pub use run::{Measure, decisions, measure, placement, simulate, simulate_on, sim
 use crate::error::Result;
 use crate::journal::marks;
 use crate::scenario::{Card, Question, Scenario};
-use crate::uncertain::Level;
 use answer::{PLAN_SCHEMA, Row, Setting};
 
 /// Answers a question on all its cards.
@@ -78,8 +77,8 @@ pub fn plan(question: &Question) -> Result<Plan> {
 /// Remarks common to all rows, once each.
 fn notes(base: &Scenario, rows: &[Row]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
-    if base.intervals != Level::None && base.lengths.is_some() {
-        out.push("requests with lengths of their own: no intervals, there is no closed form of their run".into());
+    if base.lengths.is_some() {
+        out.extend(uncertain::missing(base));
     }
     for note in rows
         .iter()

@@ -140,6 +140,7 @@ fn answer(
         }
     };
     out.intervals = uncertain::of_case(scenario, &case, &out)?;
+    out.notes.extend(uncertain::missing(scenario));
     out.scenario = scenario
         .asked
         .iter()

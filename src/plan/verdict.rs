@@ -110,6 +110,19 @@ fn rate(a: &Alternative) -> String {
     format!("{} ({} tokens/s)", a.label, text::significant(speed(a)))
 }
 
+/// Why no way of tiering is ranked.
+fn untiered(row: &Row) -> &'static str {
+    let tiered = |a: &&Alternative| TIERED.contains(&a.name.as_str()) && speed(a) > 0.0;
+    let mut running = row.alternatives.iter().filter(tiered);
+    if running.any(|a| a.outcome.tiers.t3.tokens_end > 0.0) {
+        "tiering destroys tokens here and does not rank with what keeps them"
+    } else if row.shortfall_bytes > 0 {
+        "no T1 mode fits under this policy"
+    } else {
+        "everything fits; tiering moves nothing"
+    }
+}
+
 fn sentence(
     row: &Row,
     pays: bool,
@@ -119,7 +132,7 @@ fn sentence(
 ) -> String {
     let short = || text::show_bytes(Bytes(row.shortfall_bytes));
     let first = match (tiered, plain) {
-        (None, Some(p)) => format!("everything fits; tiering moves nothing: {}", rate(p)),
+        (None, Some(p)) => format!("{}: {}", untiered(row), rate(p)),
         (Some(t), Some(p)) if pays && speed(t) < CLOSE * speed(p) => {
             format!(
                 "tiering would pay by less than these figures can tell: {} against {}",

@@ -1,6 +1,5 @@
 //! What every trace of a model says of it.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
 
@@ -45,9 +44,5 @@ fn digest(checkpoint: &Checkpoint) -> Result<String> {
             hash.update(&buffer[..n]);
         }
     }
-    let mut text = String::new();
-    for byte in hash.finalize() {
-        write!(text, "{byte:02x}").map_err(|e| Error::internal(e.to_string()))?;
-    }
-    Ok(text)
+    Ok(crate::units::text::hex(&hash.finalize()))
 }

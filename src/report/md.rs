@@ -86,8 +86,17 @@ fn block(block: &Block) -> String {
             .map(|i| format!("- {}", escape(i)))
             .collect::<Vec<_>>()
             .join("\n"),
-        Block::Command(line) => format!("```sh\n{line}\n```"),
+        Block::Command(line) => {
+            // A fence that nothing in the command can close.
+            let fence = "`".repeat(longest_run(line).max(2) + 1);
+            format!("{fence}sh\n{line}\n{fence}")
+        }
     }
+}
+
+/// Backticks in a row, at most.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
 fn table(grid: &Grid) -> String {

@@ -83,15 +83,15 @@ pub(super) fn cards(page: &mut Page, plan: &Plan) {
         ]);
     }
     page.grid(grid);
-    page.text(explained(&plan.rows));
+    page.text(explained(&plan.rows.iter().collect::<Vec<_>>()));
 }
 
 /// Explains the marks that tables of these rows use.
-pub(super) fn explained<'a>(rows: impl IntoIterator<Item = &'a Row> + Clone) -> String {
+pub(super) fn explained(rows: &[&Row]) -> String {
     let mut parts = vec![
         "HOLDS: tokens a request may reach with everything in HBM, all requests alike.".to_string(),
     ];
-    let all = || rows.clone().into_iter().flat_map(|r| &r.alternatives);
+    let all = || rows.iter().flat_map(|r| &r.alternatives);
     if all().any(|a| a.outcome.preemptions > 0) {
         parts.push("*: preempts requests and recomputes them later.".into());
     }

@@ -122,16 +122,13 @@ fn card_section(page: &mut Page, s: &Solution, row: &Solved) {
 
 /// The answer of a card in a sentence.
 pub(super) fn answer(s: &Solution, row: &Solved) -> (String, Mood) {
-    match row.answer {
-        Some(a) => {
-            let (a, by, why) = (shown(s, a), &row.limited_by, &row.why);
-            (format!("{a}, limited by {by}: {why}."), Mood::Good)
-        }
-        None => {
-            let (by, why) = (&row.limited_by, &row.why);
-            let text = format!("Nothing keeps to the limits ({by}): {why}.");
-            (text, Mood::Bad)
-        }
+    let (by, why) = (&row.limited_by, &row.why);
+    if let Some(a) = row.answer {
+        let a = shown(s, a);
+        (format!("{a}, limited by {by}: {why}."), Mood::Good)
+    } else {
+        let text = format!("Nothing keeps to the limits ({by}): {why}.");
+        (text, Mood::Bad)
     }
 }
 

@@ -5,12 +5,24 @@
 use std::fmt::Write as _;
 
 use super::keys::{Key, Kind};
-use super::settings::{Given, Settings};
+use super::settings::{Given, Origin, Settings};
 
 /// The settings as TOML, each line with its origin as a comment.
 pub fn config(settings: &Settings) -> String {
+    lines(settings.iter())
+}
+
+/// Only what somebody asked for: what was left open stays so, and may depend on the verb.
+pub fn asked(settings: &Settings) -> String {
+    lines(
+        settings
+            .iter()
+            .filter(|(_, given)| given.origin != Origin::Default),
+    )
+}
+
+fn lines<'a>(settings: impl Iterator<Item = (&'static Key, &'a Given)>) -> String {
     let lines: Vec<(String, String)> = settings
-        .iter()
         .map(|(key, given)| {
             (
                 format!("{} = {}", key.name, value(key, given)),

@@ -2,7 +2,9 @@
 
 use crate::hardware::kernels::Off;
 use crate::hardware::value::lies;
-use crate::hardware::{CpuParts, Front, Hardware, Link, Quantity, Runtime, Source, Value, WarmUp};
+use crate::hardware::{
+    CpuParts, Front, Hardware, Link, Quantity, Runtime, Share, Source, Value, WarmUp,
+};
 
 /// One thing that may be otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -205,13 +207,22 @@ fn residuals(hardware: &Hardware) -> Vec<Cause> {
     all
 }
 
-#[rustfmt::skip] // one row a cause
 /// Numbers of the card and its host, each once; but for the peaks of the GPU, of which the fitted laws are shares, so that
 /// their residual holds what the peaks miss.
+#[rustfmt::skip] // one row a cause
 const OF_CARD: &[(&str, &[Number])] = &[
     ("gpu.memory", &[|h, _| Some(&mut h.gpu.memory)]),
     // No table of 4-bit products is at hand: its share is a guess of its own, beside the residual.
-    ("gpu.kernels.linear_4bit", &[|h, _| four_bits(h)]),
+    ("gpu.kernels.linear_4bit", &[|h, _| of_class(&mut h.gpu.kernels.linear_4bit.share)]),
+    // Large products on a card that nobody measured: the residual of its class is that of all sizes, most of which stream.
+    (
+        "gpu.kernels.gemm",
+        &[
+            |h, _| of_class(&mut h.gpu.kernels.linear.gemm),
+            |h, _| of_class(&mut h.gpu.kernels.linear_8bit.gemm),
+            |h, _| of_class(&mut h.gpu.kernels.linear_4bit.gemm),
+        ],
+    ),
     // One slot of one generation: what keeps one direction from its rate keeps the other.
     ("link", &[|h, _| Some(&mut h.link.h2d), |h, _| Some(&mut h.link.d2h)]),
     ("link.duplex", &[|h, _| Some(&mut h.link.duplex)]),
@@ -240,8 +251,8 @@ const OF_CARD: &[(&str, &[Number])] = &[
     }]),
 ];
 
-#[rustfmt::skip] // one row a cause
 /// Numbers of the software, each once.
+#[rustfmt::skip] // one row a cause
 const OF_SOFTWARE: &[(&str, &[Number])] = &[
     // One interpreter on one host.
     ("runtime.step_gap", &[|_, r| Some(&mut r.step_gap), |_, r| Some(&mut r.step_gap_per_sequence)]),
@@ -273,9 +284,8 @@ const OF_SOFTWARE: &[(&str, &[Number])] = &[
     ("runtime.cpu.workers", &[|_, r| Some(&mut r.cpu.as_mut()?.workers)]),
 ];
 
-/// The share at which 4-bit weights stream, where nobody measured it.
-fn four_bits(hardware: &mut Hardware) -> Option<&mut dyn Known> {
-    let share = &mut hardware.gpu.kernels.linear_4bit.share;
+/// A share of the kernels where nobody measured it.
+fn of_class(share: &mut Value<Share>) -> Option<&mut dyn Known> {
     if share.source == Source::Assumed {
         Some(share)
     } else {

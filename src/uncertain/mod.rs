@@ -6,7 +6,8 @@
 //! * a number of the machine or the software: the interval (p5-p95) that stands beside its value and source;
 //! * the residual of a fitted law: how far the measurements that it was fitted on lie about it, operation by operation, since
 //!   one shape's kernel errs the same way in every layer and step; where a card was not measured, one residual for each kind
-//!   of law, because it is the card that its class misses, and as wide as cards predicted by the others were found to lie;
+//!   of law, because it is the card that its class misses, and as wide as cards predicted by the others were found to lie, and
+//!   the share that large products reach, which the sizes behind that residual hardly tell;
 //! * what a server adds to its kernels: one factor on steps and a further one on prefills, as wide as servers of other cards,
 //!   models and software were found to lie about their sums.
 //!

@@ -58,6 +58,16 @@ fn prefix(unit: &str) -> Option<f64> {
     })
 }
 
+/// Bytes in hex, two digits each.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}"); // a string takes everything
+    }
+    text
+}
+
 /// Parses a capacity: `141GB`, `32 GiB`, `512 B`.
 ///
 /// # Errors

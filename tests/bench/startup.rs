@@ -35,6 +35,8 @@ fn main() {
     let nothing = best(&["--version"], n);
     let before = children();
     let answer = best(&["plan"], n);
+    let spent = children().zip(before).map(|(a, b)| a - b);
+    let bare = best(&["plan", "--intervals", "none"], n);
     let ms = answer.as_secs_f64() * 1e3;
     println!(
         "start-up to nothing        {:8.1} ms",
@@ -44,7 +46,11 @@ fn main() {
         "start-up to default answer {ms:8.1} ms   bar 100 ms   {}",
         if ms < 100.0 { "met" } else { "MISSED" }
     );
-    if let Some(spent) = children().zip(before).map(|(a, b)| a - b) {
+    println!(
+        "  without its intervals    {:8.1} ms",
+        bare.as_secs_f64() * 1e3
+    );
+    if let Some(spent) = spent {
         println!(
             "  of all cores, mean       {:8.1} ms of CPU time",
             spent / f64::from(n) * 1e3

@@ -274,3 +274,47 @@ fn drift_beyond_the_tolerance_is_exit_code_1() {
     let table = kvplan(dir.path(), &["compare", &old, new]);
     assert!(text(&table.stdout).contains("values drifted by more than 10 %"));
 }
+
+/// The figure names every fitted value and every prediction, with the errors of the JSON, and is the same twice.
+#[test]
+fn a_calibration_is_drawn_with_its_residuals() {
+    let (dir, _) = folder();
+    let draw = |file: &str| {
+        let args = [
+            "calibrate",
+            "--from",
+            "raw.csv",
+            "-q",
+            "--format",
+            "json",
+            "--plot",
+            file,
+        ];
+        let out = kvplan(dir.path(), &args);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap()
+    };
+    let answer = draw("a.svg");
+    draw("b.svg");
+    let svg = fs::read_to_string(dir.path().join("a.svg")).unwrap();
+    assert!(svg == fs::read_to_string(dir.path().join("b.svg")).unwrap());
+    assert!(!svg.contains("NaN") && svg.contains("predicted, not fitted"));
+    let said = |share: &serde_json::Value| format!("{:+.1} %", 100.0 * share.as_f64().unwrap());
+    let c = &answer["calibration"];
+    for p in c["parameters"].as_array().unwrap() {
+        let name = p["name"].as_str().unwrap().replace('.', " ");
+        assert!(
+            svg.contains(&name) && svg.contains(&said(&p["worst_residual"])),
+            "{name}"
+        );
+    }
+    for h in c["holdouts"].as_array().unwrap() {
+        assert!(svg.contains(&said(&h["error"])), "{h}");
+    }
+    let out = kvplan(
+        dir.path(),
+        &["calibrate", "--from", "raw.csv", "--plot", "a.gif"],
+    );
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains(".svg or .png"));
+}

@@ -108,4 +108,10 @@ mod trace_verb;
 mod uncertain;
 mod units;
 mod validate;
+#[cfg(feature = "serve")]
+mod web;
+#[cfg(feature = "serve")]
+mod web_guard;
+#[cfg(feature = "serve")]
+mod web_support;
 mod weights_in_ddr;

@@ -43,7 +43,7 @@ fn tags(page: &str) -> Vec<String> {
         }
         let name = tag.split([' ', '\n', '/']).find(|n| !n.is_empty()).unwrap();
         if let Some(end) = tag.strip_prefix('/') {
-            assert_eq!(open.pop().as_deref(), Some(end), "before {:.60}", piece);
+            assert_eq!(open.pop().as_deref(), Some(end), "before {piece:.60}");
         } else {
             seen.push(tag.to_string());
             if !EMPTY.contains(&name) {

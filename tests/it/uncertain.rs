@@ -285,6 +285,41 @@ fn nothing_is_drawn_unless_asked() {
     assert!(out.intervals.is_none());
     let json = serde_json::to_value(&out).unwrap();
     assert!(json.get("intervals").is_none());
+    let staggered = ask(&[
+        ("trace", "none"),
+        ("intervals", "few"),
+        ("occupancy", "staggered"),
+    ]);
+    assert!(staggered.intervals.is_none());
+    assert!(staggered.notes.iter().any(|n| n.contains("no intervals")));
+}
+
+/// Under load every draw is a run: the interval holds the answer, and a slower server makes it no point.
+#[test]
+fn a_load_is_run_for_every_draw() {
+    let words = [
+        ("trace", "none"),
+        ("model", "llama-3.1-8b"),
+        ("weights", "bf16"),
+        ("policy", "full"),
+        ("arrivals", "poisson:8"),
+        ("requests", "24"),
+        ("prompt", "256"),
+        ("output", "64"),
+        ("batch", "8"),
+        ("intervals", "few"),
+    ];
+    let s = ask(&words).serving.unwrap();
+    let i = s.intervals.unwrap();
+    assert_eq!(i.draws, 20);
+    for (low, said, high) in [
+        (i.ttft_mean_s_p5, s.ttft.mean_s, i.ttft_mean_s_p95),
+        (i.tpot_mean_s_p5, s.tpot.mean_s, i.tpot_mean_s_p95),
+        (i.makespan_s_p5, Some(s.makespan_s), i.makespan_s_p95),
+    ] {
+        assert!(low <= said && said <= high && low < high, "{i:?}");
+    }
+    assert_eq!(ask(&words).serving.unwrap().intervals, Some(i));
 }
 
 fn plan(words: &str) -> Plan {

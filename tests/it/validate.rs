@@ -82,7 +82,8 @@ fn statistics_by_hand() {
 /// Batch 4 x 32,768 tokens x 2 x 8 heads x 128 x 2 bytes = 536.9 MB of KV; the floor has 8 + 1/256 doublings to 257 and 32
 /// pairs. Three made-up rows lie 1.1, 0.8 and 1.5 times under the prediction, so that the errors are 10 %, -20 % and 50 %: median
 /// 20 %, p90 50 %, bias 13.3 %. The interval is the spread of a call whose floor is some 11 % of it: one cause, whose 5th of 100
-/// draws in even parts lies between the 4th and 5th hundredth of its law, z of -1.75 to -1.64, which is 6 % more of the spread.
+/// draws in even parts lies between the 4th and 5th hundredth of its law, z of -1.75 to -1.64, up to 6 % more of the spread, and
+/// whose 95th between the 94th and 95th, z of 1.55 to 1.64, up to 6 % less.
 #[test]
 fn a_row_is_predicted_as_by_hand() {
     let folder = made_up();
@@ -101,7 +102,7 @@ fn a_row_is_predicted_as_by_hand() {
     let spread = law_of_an_h100().spread;
     for (end, factor) in [(p.low, spread.bulk[0]), (p.high, spread.bulk[1])] {
         let part = (end / by_hand()).ln() / factor.ln();
-        assert!((0.999..1.07).contains(&part), "{part} of the spread");
+        assert!((0.94..1.07).contains(&part), "{part} of the spread");
     }
     assert!(f.skipped[0].reason.contains("card of nobody"));
     // As spelt, not as known.

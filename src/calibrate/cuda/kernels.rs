@@ -58,10 +58,7 @@ pub(super) fn fingerprint() -> String {
     for (_, text, _) in SOURCES {
         sum.update(text.as_bytes());
     }
-    sum.finalize()[..8]
-        .iter()
-        .map(|b| format!("{b:02x}"))
-        .collect()
+    crate::units::text::hex(&sum.finalize()[..8])
 }
 
 /// Compiles one text; the first lines of the log are part of the error.

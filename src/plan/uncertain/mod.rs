@@ -21,7 +21,7 @@ use super::verdict::{self, Drawn as Choice};
 use super::ways::How;
 use crate::error::Result;
 use crate::metrics::{Intervals, Outcome};
-use crate::scenario::Scenario;
+use crate::scenario::{Occupancy, Scenario};
 use crate::uncertain::{Drawn, Level, Unknown, ends};
 use closed::{Closed, Figures};
 
@@ -50,12 +50,21 @@ pub(super) fn unknown(s: &Scenario) -> Unknown {
     Unknown::new(&d.hardware, &d.runtime)
 }
 
+/// Why an answer that was asked for intervals has none; none if it has, or was not asked.
+pub(super) fn missing(s: &Scenario) -> Option<String> {
+    let none = s.intervals != Level::None && s.occupancy != Occupancy::Lockstep && s.load.is_none();
+    none.then(|| {
+        "no intervals: there is a closed form for requests in lockstep alone, all of one length"
+            .into()
+    })
+}
+
 /// The intervals of one deployment; none where nothing is drawn or no closed form is at hand.
 ///
 /// # Errors
 /// As `simulate`.
 pub(super) fn of_case(s: &Scenario, case: &Case, out: &Outcome) -> Result<Option<Intervals>> {
-    if s.intervals == Level::None || s.lengths.is_some() || s.load.is_some() {
+    if s.intervals == Level::None || s.occupancy != Occupancy::Lockstep || s.load.is_some() {
         return Ok(None);
     }
     let closed = Closed::new(

@@ -62,7 +62,7 @@ pub(super) fn sections(plans: &[&Plan]) -> Vec<Section> {
 fn cards(rows: &[&Row]) -> Section {
     let mut section = Section::new("cards", "By card");
     section.data(rows::cards(rows));
-    section.text(explained(rows.iter().copied()));
+    section.text(explained(rows));
     section
 }
 

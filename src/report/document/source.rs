@@ -1,9 +1,12 @@
 //! A saved result: what it holds, and by what its bytes are known again.
 
+use sha2::{Digest, Sha256};
+
 use crate::metrics::Outcome;
 use crate::plan::answer::Plan;
 use crate::plan::solve::answer::Solution;
 use crate::sweep::answer::Answer;
+use crate::units::text::hex;
 
 /// What a result holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +35,16 @@ pub struct Source {
 }
 
 impl Source {
+    /// What was read from, or would be written to, a file of this name and text.
+    pub fn of(name: String, text: &str, saved: Saved) -> Self {
+        Self {
+            name,
+            sha256: hex(&Sha256::digest(text.as_bytes())),
+            bytes: text.len() as u64,
+            saved,
+        }
+    }
+
     /// Version of kvplan that made it.
     pub fn version(&self) -> &str {
         match &self.saved {

@@ -86,7 +86,7 @@ fn values(data: &Data, column: usize) -> Vec<&str> {
 
 fn table(data: &Data, id: &str) -> Markup {
     html! {
-        div.scroll role="region" tabindex="0" aria-labelledby={ (id) "-caption" } {
+        div.scroll role="group" tabindex="0" aria-labelledby={ (id) "-caption" } {
             table id={ (id) "-table" } data-sort="" data-roving="" {
                 caption id={ (id) "-caption" } {
                     (data.caption)
@@ -145,7 +145,7 @@ fn encoded(text: &str) -> String {
 pub(super) fn plain(grid: &Grid) -> Markup {
     let figures = |i: &usize| !grid.text.contains(i);
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Table" {
+        div.scroll tabindex="0" role="group" aria-label="Table" {
             table {
                 thead { tr { @for (i, h) in grid.head.iter().enumerate() { th scope="col" .n[figures(&i)] { (h) } } } }
                 tbody {

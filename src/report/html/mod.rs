@@ -133,7 +133,7 @@ fn section(s: &Section, prefix: &str, level: u8) -> Result<Markup> {
     }
     let id = format!("{prefix}{}", s.id);
     Ok(html! {
-        section aria-labelledby={ (id) "-title" } id=(id) {
+        section id=(id) {
             (heading(level, &format!("{id}-title"), &s.title))
             @for p in &pieces { (p) }
         }

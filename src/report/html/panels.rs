@@ -10,14 +10,14 @@ use super::axis::{Log, from_zero, place, sane, tick};
 use crate::error::Result;
 
 /// Width and height of a panel \[its own units\].
-const SIZE: (f64, f64) = (360.0, 270.0);
+const SIZE: (f64, f64) = (360.0, 320.0);
 
 /// Where the data go.
 const EDGE: Rect = Rect {
     left: 42.0,
     top: 22.0,
     right: 350.0,
-    bottom: 228.0,
+    bottom: 278.0,
 };
 
 /// Size of names \[units\].
@@ -58,6 +58,9 @@ fn one(panel: &Panel, p: &Panels, (x, y): (&Linear, &Log), face: &Face, level: u
         let x = x.place(sane(*v) / p.unit);
         taken.paths.push(vec![(x, EDGE.top), (x, EDGE.bottom)]);
     }
+    let whiskers = dodged(panel, &at, y);
+    let upright = |w: &Whisker| vec![(w.x, w.high), (w.x, w.low)];
+    taken.paths.extend(whiskers.iter().flatten().map(upright));
     taken
         .boxes
         .extend(panel.points.iter().map(|q| Rect::around(at(q), 11.0, 11.0)));
@@ -73,10 +76,42 @@ fn one(panel: &Panel, p: &Panels, (x, y): (&Linear, &Log), face: &Face, level: u
                     line.mark.limit x1=(at) x2=(at) y1=(EDGE.top) y2=(EDGE.bottom) role="img" aria-label=(tip) data-tip=(tip) { title { (tip) } }
                 }
                 @for n in &names { (n) }
-                @for q in &panel.points { (mark(q, at(q), y)) }
+                @for (q, w) in panel.points.iter().zip(&whiskers) { (mark(q, at(q), w.as_ref())) }
             }
         }
     }
+}
+
+/// An interval as it is drawn.
+#[derive(Clone, Copy)]
+struct Whisker {
+    x: f64,
+    low: f64,
+    high: f64,
+}
+
+/// Intervals of a panel, moved sideways where they would lie on one another.
+fn dodged(panel: &Panel, at: &dyn Fn(&Point) -> (f64, f64), y: &Log) -> Vec<Option<Whisker>> {
+    let mut placed: Vec<Option<Whisker>> = Vec::new();
+    for q in &panel.points {
+        let (x, _) = at(q);
+        let found = q.range.map(|(low, high)| {
+            let (low, high) = (y.place(low), y.place(high));
+            let free = |x: f64| {
+                let meets =
+                    |w: &Whisker| (w.x - x).abs() < 4.0 && w.high < low + 2.0 && high < w.low + 2.0;
+                !placed.iter().flatten().any(meets)
+            };
+            let aside = (0..9).flat_map(|i| [5.0, -5.0].map(|by| x + by * f64::from(i)));
+            Whisker {
+                x: aside.into_iter().find(|x| free(*x)).unwrap_or(x),
+                low,
+                high,
+            }
+        });
+        placed.push(found);
+    }
+    placed
 }
 
 fn axes(p: &Panels, x: &Linear, y: &Log) -> Markup {
@@ -92,23 +127,32 @@ fn axes(p: &Panels, x: &Linear, y: &Log) -> Markup {
                 line.grid x1=(EDGE.left) x2=(EDGE.right) y1=(at) y2=(at) {}
                 text.tick x=(EDGE.left - 6.0) y=(place(y.place(v) + 4.0)) text-anchor="end" { (tick(v)) }
             }
-            text.tick x=((EDGE.left + EDGE.right) / 2.0) y=(EDGE.bottom + 34.0) text-anchor="middle" { (p.across) }
+            text.tick x=(f64::midpoint(EDGE.left, EDGE.right)) y=(EDGE.bottom + 34.0) text-anchor="middle" { (p.across) }
             text.tick x="4" y="11" { (p.upwards) ", log scale" }
         }
     }
 }
 
-fn mark(q: &Point, (x, y): (f64, f64), scale: &Log) -> Markup {
+fn mark(q: &Point, (x, y): (f64, f64), whisker: Option<&Whisker>) -> Markup {
     html! {
         g.mark role="img" aria-label=(q.tip) data-tip=(q.tip) {
             title { (q.tip) }
             circle.reach cx=(place(x)) cy=(place(y)) r="9" {}
-            @if let Some((low, high)) = q.range {
-                @let (low, high) = (place(scale.place(sane(low))), place(scale.place(sane(high))));
-                path.whisker d={ "M" (place(x)) " " (low) "V" (high) "M" (place(x - 4.0)) " " (low) "h8M" (place(x - 4.0)) " " (high) "h8" } {}
+            @if let Some(w) = whisker {
+                @let cap = |at: f64| format!("M{} {}h6", place(w.x - 3.0), place(at));
+                path.whisker.(stroke(q.standing)) d={ "M" (place(w.x)) " " (place(w.low)) "V" (place(w.high)) (cap(w.low)) (cap(w.high)) } {}
             }
             (shape(q.standing, x, y))
         }
+    }
+}
+
+/// The class of an interval's colour.
+fn stroke(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Today | Standing::Simulated => "today",
+        Standing::NotToday | Standing::Front => "notyet",
+        Standing::Other => "other",
     }
 }
 
@@ -144,7 +188,7 @@ fn name(q: &Point, (x, y): (f64, f64), face: &Face, taken: &mut Obstacles) -> Ma
         return html! {};
     };
     taken.boxes.push(r);
-    let middle = (r.top + r.bottom) / 2.0;
+    let middle = f64::midpoint(r.top, r.bottom);
     let near = if r.left > x {
         r.left - 1.5
     } else {

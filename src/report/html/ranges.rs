@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 
+use super::super::cells::figure;
 use super::super::document::figure::Ranges;
 use super::super::plot::chrome::Linear;
-use super::axis::{around, place, sane, tick, under};
+use super::axis::{around, place, sane, under};
 
 /// Width and height of a bar \[its own units\].
 const SIZE: (f64, f64) = (1000.0, 24.0);
@@ -40,7 +41,7 @@ fn one(r: &Ranges, level: u8) -> Markup {
                         }
                         line.limit x1=(place(base)) x2=(place(base)) y1="0" y2=(SIZE.1) {}
                     }
-                    span.total { (tick(*low)) " .. " (tick(*high)) }
+                    span.total { (figure(Some(*low))) " .. " (figure(Some(*high))) }
                 }
             }
             (under(&axis, &r.scale))

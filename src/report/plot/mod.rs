@@ -12,6 +12,7 @@
 //! computes nothing: it gets its series from `plan`.
 
 pub mod attention;
+pub mod calibration;
 pub mod canvas;
 pub mod chrome;
 pub mod equal;

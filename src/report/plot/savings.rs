@@ -95,13 +95,13 @@ fn cell(scene: &mut Scene, s: Saved, (left, top): Point, (width, height): Point,
     } else {
         0.0
     };
-    let shade = SHADES.0 + share * (SHADES.1 - SHADES.0);
+    let depth = SHADES.0 + share * (SHADES.1 - SHADES.0);
     scene.area(
         vec![(left, top), (right, top), (right, bottom), (left, bottom)],
         BLUE,
-        shade,
+        depth,
     );
-    let dark = shade > 0.72;
+    let dark = depth > 0.72;
     let (ink, lost) = if dark {
         (RGBColor(255, 255, 255), RGBColor(255, 226, 200))
     } else {

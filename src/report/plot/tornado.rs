@@ -11,7 +11,7 @@ use crate::plan::figures::tornado::{Bar, Tornado};
 use crate::report::sure::cause;
 use crate::units::text::significant;
 
-const WIDTH: u32 = 720;
+const WIDTH: u32 = 560;
 
 /// Height of a bar with its gap \[units\].
 const LINE: f64 = 24.0;
