@@ -6,6 +6,7 @@
 //! policies that act every step), tokens in f64 because lanes (layers, KV heads) are averaged into it. Shared between
 //! requests through `Arc`.
 
+mod brief;
 mod selective;
 
 pub use selective::{Fetch, Pick, Predict, Selection};

@@ -64,8 +64,9 @@ const WHOLE: Shard = Shard { number: 1, of: 1 };
     kvplan sweep --hardware gh200 --vary policy.hbm=0.2..0.8+0.2 --vary batch=4,8 --pareto\n  \
     kvplan sweep --prompt 128 --output 4096 --vary policy=four-tier,h2o-mean --equal hbm-peak\n  \
     kvplan sweep --vary output=1Ki..16Ki*2 --vary gpus=1,2 -o sweep.json --resume\n  \
-    for i in 1 2 3; do kvplan sweep --vary batch=1,2,4 --shard $i/3 -o shard-$i.json; done\n  \
-    kvplan sweep --merge shard-1.json shard-2.json shard-3.json -o sweep.json"
+    kvplan sweep --vary batch=1,2,4 --shard 1/2 -o shard-1.json\n  \
+    kvplan sweep --vary batch=1,2,4 --shard 2/2 -o shard-2.json\n  \
+    kvplan sweep --merge shard-1.json shard-2.json -o sweep.json"
 )]
 pub struct SweepArgs {
     /// Setting and its values, or `policy.` and a parameter; repeatable

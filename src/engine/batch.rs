@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::brief::brief;
 use super::deferred::Deferred;
 use super::running::{RunningSet, Totals, charge};
 use super::{Event, EventQueue, Observer, Run, StepFact, StepTimes, Stepper};
@@ -75,10 +76,11 @@ impl<'a> Engine<'a> {
     ///
     /// # Errors
     /// Usage, if a timeline is shorter than its request or a paged request can never fit.
-    pub fn new(setup: Setup<'a>) -> Result<Self> {
+    pub fn new(mut setup: Setup<'a>) -> Result<Self> {
         for job in &setup.jobs {
             check(job, &setup)?;
         }
+        brief(&mut setup.jobs);
         let classes = &setup.prepared.classes;
         let windowed = if classes.iter().any(|c| c.window.is_some()) {
             vec![0.0; classes.len()]

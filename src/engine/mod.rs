@@ -10,6 +10,7 @@
 
 pub mod audit;
 mod batch;
+mod brief;
 mod deferred;
 mod duplex;
 mod event;

@@ -118,7 +118,7 @@ fn answer(
     check_size(scenario, scenario.occupancy != Occupancy::Lockstep)?;
     let case = Case::new(scenario, traces)?;
     let full = Arc::new(case.run_full()?);
-    let mut out = match &scenario.load {
+    let mut out = match &case.scenario.load {
         None => {
             let run = Arc::new(case.run_watched(watcher)?);
             outcome::build(&case, &Ran { run, full })

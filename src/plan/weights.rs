@@ -13,7 +13,7 @@ use super::run::{requests, with};
 use crate::deploy::HostWeights;
 use crate::error::Result;
 use crate::memory::Ledger;
-use crate::policy::PolicySpec;
+use crate::policy::{self, PolicySpec};
 use crate::scenario::Scenario;
 use crate::service::Prepared;
 
@@ -32,13 +32,24 @@ pub(super) fn resolve(s: Scenario, spec: &PolicySpec) -> Result<Scenario> {
     if let Some(load) = &s.load {
         together.load = Some(Arc::new(load.together(s.batch)));
     }
-    let timelines = placed::by_counts(&together, spec)?;
+    let timelines = placed::by_counts(&together, &followed(spec, &together)?)?;
     let requests = requests(&together);
     let fits = |n: u32| {
         let ledger = Ledger::new(&Prepared::new(&at(&s, n).deployment));
         peak_bytes(&ledger, &timelines, &requests) <= ledger.pool()
     };
     Ok(at(&s, least(fits)))
+}
+
+/// The policy by whose intervals the peak is found. One that keeps everything has a single interval, as long as the run, in which
+/// requests at phases of their own would all count at their end: four-tier with room for all keeps everything, too.
+fn followed(spec: &PolicySpec, s: &Scenario) -> Result<PolicySpec> {
+    if spec.name() == "full" {
+        let whole = s.prompt.saturating_add(s.output);
+        Ok(policy::parse("four-tier")?.with_hbm_tokens(whole))
+    } else {
+        Ok(*spec)
+    }
 }
 
 fn at(s: &Scenario, n: u32) -> Scenario {

@@ -50,13 +50,26 @@ pub fn scenario(settings: &Settings) -> Result<Scenario> {
 /// What a trace decided that was left open, in words.
 fn set_by_trace(given: &Settings, adapted: &Settings) -> Option<String> {
     let text = |s: &Settings, name: &str| s.get(name).map(Given::text);
-    let changed: Vec<String> = ["prompt", "output", "policy"]
-        .into_iter()
+    // Where weights make room they decide the policy, not the trace.
+    let open = if fits_weights(given) {
+        &["prompt", "output"][..]
+    } else {
+        &["prompt", "output", "policy"]
+    };
+    let changed: Vec<String> = open
+        .iter()
+        .copied()
         .filter(|name| text(given, name) != text(adapted, name))
         .filter_map(|name| Some(format!("{name} {}", text(adapted, name)?)))
         .collect();
     (!changed.is_empty())
         .then(|| format!("set by the trace, since left open: {}", changed.join(", ")))
+}
+
+/// Whether weights leave HBM as far as they have to.
+fn fits_weights(settings: &Settings) -> bool {
+    let given = settings.get("weights-in-ddr");
+    given.is_some_and(|g| g.text() == "fit")
 }
 
 /// The question of `plan`: the same scenario on every card.
@@ -133,10 +146,7 @@ pub fn adapt(settings: &mut Settings) -> Result<()> {
     {
         settings.set("depth", &["1".into()], Origin::Default)?;
     }
-    let fits = settings
-        .get("weights-in-ddr")
-        .is_some_and(|g| g.text() == "fit");
-    if fits && !said(settings, "policy") {
+    if fits_weights(settings) && !said(settings, "policy") {
         // Weights make the room that hbm=fit would make by moving KV.
         settings.set("policy", &["full".into()], Origin::Default)?;
     }
@@ -152,10 +162,7 @@ fn adapt_to_trace(settings: &mut Settings) -> Result<()> {
         return Ok(());
     };
     let open = |name: &str| settings.asked(name).is_none();
-    let fits = settings
-        .get("weights-in-ddr")
-        .is_some_and(|g| g.text() == "fit");
-    let policy_open = open("policy") && !fits;
+    let policy_open = open("policy") && !fits_weights(settings);
     let (prompt_open, output_open) = (open("prompt"), open("output"));
     if (prompt_open || output_open) && contradict::length_file(settings).is_none() {
         let (prompt, rows) = common_lengths(settings, &paths, prompt_open)?;

@@ -234,7 +234,7 @@ fn main() {
         );
     }
     let memory = peak_mb();
-    let passes = if smoke { 2 } else { 8 };
+    let passes = if smoke { 2 } else { 60 };
     idle_tier(&prepared, &ledger, (output, rounds), passes);
     pool_size(&prepared, &ledger, (output, rounds), passes);
     where_it_goes(&prepared, &ledger, (output, rounds), passes);

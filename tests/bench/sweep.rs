@@ -5,12 +5,14 @@
 //!
 //! Then two threads against one: the same cells on pools of one and of two, in turn, the least wall time of each; the bar is
 //! 1.8. On a machine that others use the wall says little, so what the sweep itself loses is told beside it, in CPU time:
-//! how much more two threads need in all, and how unevenly it falls on them (the busier one's part bounds the gain).
+//! how much more two threads need in all, and how unevenly it falls on them (the busier one's part bounds the gain); and how
+//! much of it is the replay of recordings, by the same cells from their lengths alone.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::time::Instant;
 
 use kvplan::plan;
+use kvplan::scenario::settings::Origin;
 use kvplan::scenario::{Settings, Verb, resolve};
 use kvplan::sweep::axis::Axis;
 use kvplan::sweep::grid::Grid;
@@ -19,7 +21,7 @@ use kvplan::sweep::{Sweep, run};
 /// Seconds that 1,000 cells may take.
 const BAR: f64 = 20.0;
 
-fn sweep(smoke: bool) -> Sweep {
+fn sweep(smoke: bool, trace: Option<&str>) -> Sweep {
     let shares = if smoke {
         "policy.hbm=0.1,0.5"
     } else {
@@ -32,24 +34,31 @@ fn sweep(smoke: bool) -> Sweep {
         "batch=2,8",
     ];
     let axes = axes.map(|text| Axis::parse(text).unwrap()).to_vec();
-    let grid = Grid::new(Settings::defaults(Verb::Simulate), axes).unwrap();
+    let mut base = Settings::defaults(Verb::Simulate);
+    if let Some(trace) = trace {
+        base.set("trace", &[trace.into()], Origin::Flag).unwrap();
+    }
+    let grid = Grid::new(base, axes).unwrap();
     Sweep::new(grid, None, None).unwrap()
 }
 
-/// CPU-seconds of the calling thread so far; none where the system does not say.
-fn thread_seconds() -> Option<f64> {
+/// CPU-seconds of the calling thread so far, and seconds in which it could have run and had to wait for a core; none where
+/// the system does not say.
+fn thread_seconds() -> Option<[f64; 2]> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let ns: f64 = text.split_whitespace().next()?.parse().ok()?;
-    Some(ns * 1e-9)
+    let mut ns = text.split_whitespace().map(|t| t.parse::<f64>().ok());
+    Some([ns.next()?? * 1e-9, ns.next()?? * 1e-9])
 }
 
-/// Wall seconds of a sweep on a pool, and CPU-seconds of each of its threads.
-fn timed(sweep: &Sweep, pool: &rayon::ThreadPool) -> (f64, Option<Vec<f64>>) {
-    let each = || {
-        pool.broadcast(|_| thread_seconds())
-            .into_iter()
-            .collect::<Option<Vec<f64>>>()
-    };
+/// Wall seconds of a sweep on a pool; CPU-seconds of each of its threads, and the longest that one waited for a core.
+struct Took {
+    wall: f64,
+    cpu: Vec<f64>,
+    waited: f64,
+}
+
+fn timed(sweep: &Sweep, pool: &rayon::ThreadPool) -> Took {
+    let each = || pool.broadcast(|_| thread_seconds().unwrap_or_default());
     let before = each();
     let begun = Instant::now();
     let cells = pool
@@ -57,12 +66,17 @@ fn timed(sweep: &Sweep, pool: &rayon::ThreadPool) -> (f64, Option<Vec<f64>>) {
         .unwrap();
     let wall = begun.elapsed().as_secs_f64();
     assert_eq!(cells.len(), sweep.grid.cells());
-    let spent = |(a, b): (Vec<f64>, Vec<f64>)| a.iter().zip(b).map(|(a, b)| b - a).collect();
-    (wall, before.zip(each()).map(spent))
+    let after = each();
+    let spent = |k: usize| before.iter().zip(&after).map(move |(a, b)| b[k] - a[k]);
+    Took {
+        wall,
+        cpu: spent(0).collect(),
+        waited: spent(1).fold(0.0, f64::max),
+    }
 }
 
-/// Two threads against one.
-fn jobs(sweep: &Sweep, passes: usize) {
+/// Two threads against one, and what the recordings cost.
+fn jobs(sweep: &Sweep, counted: &Sweep, passes: usize) {
     let pool = |n| {
         rayon::ThreadPoolBuilder::new()
             .num_threads(n)
@@ -70,40 +84,42 @@ fn jobs(sweep: &Sweep, passes: usize) {
             .unwrap()
     };
     let pools = [pool(1), pool(2)];
-    let mut wall = [f64::INFINITY; 2];
-    let (mut one, mut all, mut busier) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+    let mut best: [Option<Took>; 2] = [None, None];
     for _ in 0..passes {
-        for (n, pool) in pools.iter().enumerate() {
-            let (took, spent) = timed(sweep, pool);
-            wall[n] = wall[n].min(took);
-            let Some(spent) = spent else { continue };
-            let (sum, most) = (
-                spent.iter().sum::<f64>(),
-                spent.iter().copied().fold(0.0, f64::max),
-            );
-            if n == 0 {
-                one = one.min(sum);
-            } else if most < busier {
-                (all, busier) = (sum, most);
+        for (pool, best) in pools.iter().zip(&mut best) {
+            let took = timed(sweep, pool);
+            if best.as_ref().is_none_or(|b| took.wall < b.wall) {
+                *best = Some(took);
             }
         }
     }
-    let gain = wall[0] / wall[1];
+    let [Some(one), Some(two)] = best else { return };
+    let gain = one.wall / two.wall;
     println!(
-        "--jobs 2: {gain:.2} times as fast as 1 by the wall, bar 1.8 {}",
+        "--jobs 2: {gain:.2} times as fast as 1 by the wall, bar 1.8 {}; for {:.0} and {:.0} % of it a thread waited for a core that others had",
         if gain >= 1.8 {
             "reached"
         } else {
             "NOT reached"
-        }
+        },
+        100.0 * one.waited / one.wall,
+        100.0 * two.waited / two.wall
     );
-    if busier.is_finite() {
-        println!(
-            "  by CPU time: {one:.2} s on one thread, {all:.2} s on two ({:.2} times), the busier of them {busier:.2} s: at most {:.2} times as fast",
-            all / one,
-            one / busier
-        );
+    let (alone, all) = (one.cpu.iter().sum::<f64>(), two.cpu.iter().sum::<f64>());
+    let busier = two.cpu.iter().copied().fold(0.0, f64::max);
+    if busier <= 0.0 {
+        return;
     }
+    let by_lengths: f64 = timed(counted, &pools[0]).cpu.iter().sum();
+    println!(
+        "  by CPU time: {alone:.2} s on one thread, {all:.2} s on two, the busier of them {busier:.2} s: {:.2} times as fast on cores of its own, less what it waits for the other at the end of a window",
+        alone / busier
+    );
+    println!(
+        "  the limit is the replay of recordings, {:.0} % of the CPU time; the cells themselves take {:.2} ms each",
+        100.0 * (1.0 - by_lengths / alone),
+        1e3 * by_lengths / sweep.grid.cells() as f64
+    );
 }
 
 fn main() {
@@ -112,7 +128,7 @@ fn main() {
         .num_threads(2)
         .build()
         .unwrap();
-    let sweep = sweep(smoke);
+    let (sweep, counted) = (sweep(smoke, None), sweep(smoke, Some("none")));
     let all = sweep.grid.cells();
     let begun = Instant::now();
     let cells = pool
@@ -139,7 +155,7 @@ fn main() {
         "one by one on 1 thread: {alone:.2} s; the sweep takes {:.2} of half of that",
         took / (alone / 2.0)
     );
-    jobs(&sweep, if smoke { 2 } else { 5 });
+    jobs(&sweep, &counted, if smoke { 2 } else { 5 });
     if !smoke && (all != 1000 || took > BAR) {
         std::process::exit(1);
     }

@@ -287,3 +287,27 @@ fn extrapolation_meets_a_real_tail() {
         assert!(error.abs() < 0.25, "{text}: {:+.1} %", 100.0 * error);
     }
 }
+
+proptest! {
+    /// Leaving out the decisions that changed nothing leaves every step as it was.
+    #[test]
+    fn a_brief_timeline_is_the_same_placement(spec in any_spec(), prompt in 1u32..300, output in 1u32..600) {
+        let Ok(whole) = by_length(&spec, prompt, output) else { return Ok(()) };
+        let whole = std::sync::Arc::new(whole);
+        let brief = whole.brief();
+        let room = |t: &Timeline, step| t.t0_room(t.interval_at(step), step);
+        for step in 0..output {
+            prop_assert_eq!(whole.tokens_at(step), brief.tokens_at(step), "step {}", step);
+            prop_assert_eq!(room(&whole, step), room(&brief, step), "step {}", step);
+        }
+        prop_assert_eq!(whole.spills_from(), brief.spills_from());
+        prop_assert_eq!(whole.tokens_end(), brief.tokens_end());
+        let moves: [fn(&kvplan::timeline::Interval) -> f64; 3] = [|i| i.promoted, |i| i.demoted, |i| i.destroyed];
+        for what in moves {
+            prop_assert_eq!(whole.total(what), brief.total(what));
+        }
+        if !whole.spills() && !whole.destroys() {
+            prop_assert!(brief.intervals.len() <= 2, "one, and what closes it: {}", brief.intervals.len());
+        }
+    }
+}

@@ -291,3 +291,25 @@ proptest! {
         prop_assert_eq!(served.run.makespan, again.run.makespan);
     }
 }
+
+/// A tier that may be used and never is: everything as without it, and no more looked at.
+#[test]
+fn an_idle_tier_is_no_tier() {
+    let w = world();
+    let jobs = |policy: &str| {
+        (0..9)
+            .map(|i| job(policy, 3 * i, 90, 400))
+            .collect::<Vec<_>>()
+    };
+    let full = serve(&w, jobs("full"), rules(&w, 4, 256));
+    let idle = serve(&w, jobs("four-tier:hbm=100000tok"), rules(&w, 4, 256));
+    assert_eq!(full.lives, idle.lives);
+    assert_eq!(full.gaps, idle.gaps);
+    assert_eq!(full.run.steps, idle.run.steps);
+    assert!(
+        idle.run.events <= full.run.events + 9,
+        "{} {}",
+        idle.run.events,
+        full.run.events
+    );
+}

@@ -24,6 +24,7 @@ mod watch;
 
 use std::collections::VecDeque;
 
+use super::brief::brief;
 use super::deferred::Deferred;
 use super::running::{RunningSet, charge};
 use super::{Job, Observer, Run, StepFact, StepTimes, Stepper, too_long};
@@ -173,6 +174,7 @@ impl<'a> Server<'a> {
             .help("raise --token-budget, or lower --batch"));
         }
         let lives = setup.jobs.iter().map(|j| Life::new(&j.request)).collect();
+        brief(&mut setup.jobs);
         // The first token comes with the prompt: what is left are decode steps.
         for job in &mut setup.jobs {
             job.request.output = job.request.output.saturating_sub(1);

@@ -109,7 +109,7 @@ pub(super) fn run(s: &Scenario, traces: &Recordings, limits: &Limits) -> Result<
     if let Some(why) = hopeless(&case, limits) {
         return Ok(why);
     }
-    let tried = match &s.load {
+    let tried = match &case.scenario.load {
         None => case.run().map(|r| of_batch(&case, &r)),
         Some(load) => case.serve(load, None).map(|served| {
             let seen = served::serving(&case, load, &served);
