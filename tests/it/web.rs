@@ -10,7 +10,7 @@ const QUERIES: [&str; 8] = [
     "hardware=h100-sxm&t1=host-attention&kv=fp8&policy=four-tier:hbm=0.2,evict=0.4,semantics=cumulative",
     "model=llama-3.1-8b&hardware=rtx-4090&weights=bf16&batch=16&output=4000",
     "hardware=h100-sxm&gpus=2&t1=selective:top-k=512",
-    "hardware=h100-sxm,gh200&gpus=1,2&prompt=200&output=2000",
+    "hardware=h100-sxm,a100-sxm-80gb&gpus=1,2&prompt=200&output=2000",
     "model=llama-3.1-8b&hardware=rtx-4090&weights=q4_k_m&runtime=llama.cpp&trace=none",
 ];
 
@@ -118,7 +118,7 @@ fn a_wrong_setting_has_the_command_lines_text() {
         "policy=five-tier",
         "policy=four-tier:hbm=2",
         "gpus=3",
-        "hardware=rtx-4090&gpus=2",
+        "hardware=gh200&gpus=2",
         "split=2",
         "overlap=serial&depth=4",
         "policy=full&layout=token",
@@ -172,7 +172,7 @@ fn a_malformed_query_is_told_what_is_wrong() {
     }
     for query in [
         "vary=model=llama-3.1-8b,qwen3-8b",
-        "vary=batch=1..4000",
+        "vary=batch=1,2",
         "vary=trace=none",
     ] {
         let reply = served.get(&format!("/api/sweep?hardware=gh200&{query}"));
@@ -194,8 +194,8 @@ fn every_choice_is_one_that_the_command_line_takes() {
         list.map(id).collect()
     };
     for (key, count) in [
-        ("models", 50),
-        ("hardware", 28),
+        ("models", 40),
+        ("hardware", 25),
         ("runtimes", 2),
         ("weights", 9),
         ("kv", 5),

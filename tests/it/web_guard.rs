@@ -207,7 +207,7 @@ fn too_much_for_the_page_says_so() {
         assert!(reply.error().0.contains(what), "{}", reply.body);
         assert!(reply.error().1.contains("command line has no such limit"));
     }
-    let cells = "vary=policy.hbm=0..1+0.01";
+    let cells = "vary=policy.hbm=0..1%2B0.01";
     let reply = served.get(&format!("/api/sweep?hardware=gh200&{cells}"));
     assert!(reply.error().0.contains("101 cells"), "{}", reply.body);
 }
