@@ -147,10 +147,12 @@ pub(super) fn over_cards(s: &Scenario, rows: &[Row], drawn: &[OfCard]) -> Option
     })
 }
 
-/// A figure of the plan times what the closed form says of a draw; the closed form's own where the plan has none.
+/// A figure of the plan times what the closed form says of a draw; the closed form's own where neither has one at the best
+/// estimates, and nothing where the plan alone refuses (it takes turns for too long to be followed).
 fn scaled(said: Option<f64>, base: f64, drawn: f64) -> f64 {
     match said {
         Some(value) if base > 0.0 => value * drawn / base,
+        None if base > 0.0 => 0.0,
         _ => drawn,
     }
 }
@@ -170,6 +172,7 @@ fn intervals(out: &Outcome, base: &Figures, draws: &[Figures]) -> Intervals {
         let mut all: Vec<f64> = draws.iter().map(of).collect();
         ends(best, &mut all).unwrap_or([best; 2])
     };
+    let refused = out.throughput.output_tokens_per_s.is_none() && base.speed > 0.0;
     let speed = ratio(out.throughput.output_tokens_per_s, |f| f.speed);
     let tpot = ratio(out.throughput.tpot_mean_s, |f| f.tpot);
     let saved = saved(out, base, draws);
@@ -180,7 +183,11 @@ fn intervals(out: &Outcome, base: &Figures, draws: &[Figures]) -> Intervals {
     let whole = |x: f64| x as u64;
     Intervals {
         draws: u32::try_from(draws.len()).unwrap_or(u32::MAX),
-        fits_share: draws.iter().filter(|d| d.fits || d.speed > 0.0).count() as f64 / n,
+        fits_share: if refused {
+            0.0
+        } else {
+            draws.iter().filter(|d| d.fits || d.speed > 0.0).count() as f64 / n
+        },
         output_tokens_per_s_p5: speed[0],
         output_tokens_per_s_p95: speed[1],
         tpot_mean_s_p5: tpot[0],
