@@ -3,10 +3,10 @@
 //! All ways of a card, and all cards, see the same draw, so that what they share (a server's residual, a card's kernels) does
 //! not blur who is faster. Reported are the 5th and 95th percentile of each figure, the share of the draws in which a way fits
 //! and in which the verdict stands, and a tornado: what moving one cause alone from its p5 to its p95 does to the figure that
-//! decides. The draws are those of `crate::uncertain`; the closed forms ([`closed`]) give ratios to the plan's own figures.
+//! decides. The draws are those of `crate::uncertain`; the closed forms (`closed`) give ratios to the plan's own figures.
 //! Ignored: which recording stands for a request's attention (quality has intervals of its own), lengths of requests (they
 //! are what was asked). Requests with lengths of their own have no closed form here and get no intervals, which a note says; under
-//! load the whole run is made again ([`load`]).
+//! load the whole run is made again (`load`).
 
 pub(super) mod closed;
 mod load;
@@ -76,8 +76,8 @@ pub(super) fn of_case(s: &Scenario, case: &Case, out: &Outcome) -> Result<Option
     )?;
     let unknown = unknown(s);
     let base = closed.figures(unknown.base());
-    let draws = unknown.draws(s.seed, s.intervals.draws());
-    let drawn: Vec<Figures> = draws.par_iter().map(|m| closed.figures(m)).collect();
+    let machines = unknown.draws(s.seed, s.intervals.draws());
+    let drawn: Vec<Figures> = machines.par_iter().map(|m| closed.figures(m)).collect();
     Ok(Some(intervals(out, &base, &drawn)))
 }
 
