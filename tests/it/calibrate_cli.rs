@@ -301,14 +301,14 @@ fn a_calibration_is_drawn_with_its_residuals() {
     assert!(!svg.contains("NaN") && svg.contains("predicted, not fitted"));
     let said = |share: &serde_json::Value| format!("{:+.1} %", 100.0 * share.as_f64().unwrap());
     let c = &answer["calibration"];
-    for p in c["parameters"].as_array().unwrap() {
+    for p in c["parameter"].as_array().unwrap() {
         let name = p["name"].as_str().unwrap().replace('.', " ");
         assert!(
             svg.contains(&name) && svg.contains(&said(&p["worst_residual"])),
             "{name}"
         );
     }
-    for h in c["holdouts"].as_array().unwrap() {
+    for h in c["holdout"].as_array().unwrap() {
         assert!(svg.contains(&said(&h["error"])), "{h}");
     }
     let out = kvplan(
