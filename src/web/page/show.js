@@ -171,7 +171,8 @@ function sort() {
 
 function rests(plan, row) {
   const errors = plan.expected_errors.find((e) => e.hardware === row.hardware);
-  const items = [...row.flips_if, ...plan.notes];
-  if (errors?.tpot_median_abs_rel_error) items.push(`time per token of whole servers was predicted within ${percent(errors.tpot_median_abs_rel_error)} (median) and ${percent(errors.tpot_p90_abs_rel_error)} (9 of 10) on this card's class of measurements`);
+  const items = [...(plan.verdict.in_draws ?? []), ...row.flips_if, ...plan.notes];
+  const where = errors?.basis === "class" ? "on cards that were predicted as this one is, without being measured" : "on this card";
+  if (errors?.tpot_median_abs_rel_error) items.push(`time per token of whole servers was predicted within ${percent(errors.tpot_median_abs_rel_error)} (median) and ${percent(errors.tpot_p90_abs_rel_error)} (9 of 10) ${where}`);
   byId("flips").replaceChildren(...items.map((text) => element("li", { text })));
 }
