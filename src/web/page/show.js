@@ -53,12 +53,12 @@ function verdict(row, mine, { same, today }) {
   const t = mine.throughput;
   put("rate", fits ? significant(speed) : "–", speed);
   const drawn = mine.intervals;
-  const range = (low, high, text) => (fits && drawn && low !== null ? `${text(low)} to ${text(high)} in 9 of 10 draws` : "");
+  const range = (low, high, text, unit = "") => (fits && drawn && low !== null ? `${text(low)} to ${text(high)}${unit} in 9 of 10 draws` : "");
   put("rate-note", fits ? (unranked(mine) ?? against(gain, same)) : (mine.remark ?? "does not run"));
   put("rate-range", range(drawn?.output_tokens_per_s_p5, drawn?.output_tokens_per_s_p95, significant));
   put("tpot", fits ? ms(t.tpot_mean_s) : "–", fits ? t.tpot_mean_s : null);
   put("tpot-note", fits ? `99 % of steps within ${ms(t.tpot_p99_s)}` : "");
-  put("tpot-range", range(drawn?.tpot_mean_s_p5, drawn?.tpot_mean_s_p95, ms));
+  put("tpot-range", range(drawn?.tpot_mean_s_p5, drawn?.tpot_mean_s_p95, (s) => significant(s * 1e3), " ms"));
   const m = mine.memory;
   const saved = m.hbm_saved_moved_bytes + m.hbm_saved_destroyed_bytes;
   put("saved", gib(saved), saved);
@@ -171,7 +171,8 @@ function sort() {
 
 function rests(plan, row) {
   const errors = plan.expected_errors.find((e) => e.hardware === row.hardware);
-  const items = [...row.flips_if, ...plan.notes];
-  if (errors?.tpot_median_abs_rel_error) items.push(`time per token of whole servers was predicted within ${percent(errors.tpot_median_abs_rel_error)} (median) and ${percent(errors.tpot_p90_abs_rel_error)} (9 of 10) on this card's class of measurements`);
+  const items = [...(plan.verdict.in_draws ?? []), ...row.flips_if, ...plan.notes];
+  const where = errors?.basis === "class" ? "on cards that were predicted as this one is, without being measured" : "on this card";
+  if (errors?.tpot_median_abs_rel_error) items.push(`time per token of whole servers was predicted within ${percent(errors.tpot_median_abs_rel_error)} (median) and ${percent(errors.tpot_p90_abs_rel_error)} (9 of 10) ${where}`);
   byId("flips").replaceChildren(...items.map((text) => element("li", { text })));
 }
