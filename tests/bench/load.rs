@@ -237,7 +237,7 @@ fn main() {
     let passes = if smoke { 2 } else { 60 };
     idle_tier(&prepared, &ledger, (output, rounds), passes);
     pool_size(&prepared, &ledger, (output, rounds), passes);
-    where_it_goes(&prepared, &ledger, (output, rounds), passes);
+    where_it_goes(&prepared, &ledger, (output, rounds), passes.min(8));
     if let (Some(before), Some(now)) = (before, memory) {
         println!(
             "memory: {now:.0} MB at the peak ({before:.0} before), {}",
