@@ -72,7 +72,7 @@ pub(super) fn source(path: &Path) -> Result<Source> {
 /// A result that is in memory, as if it had been read from a file of this name.
 ///
 /// # Errors
-/// As [`source`].
+/// Not JSON, another schema, or not what its schema promises (exit 3).
 pub fn parsed(shown: &str, name: String, text: &str) -> Result<Source> {
     let cannot = |e: serde_json::Error| broken(shown, text, &e);
     if !text.trim_start().starts_with('{') {
