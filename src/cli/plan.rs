@@ -18,6 +18,7 @@ use super::progress;
     after_long_help = "EXAMPLES:\n  kvplan plan\n  kvplan plan --hardware h100-sxm --gpus 1,2,4\n  \
     kvplan plan --model llama-3.1-8b --weights bf16 --hardware rtx-4090,l40s --batch 16 --output 30k\n  \
     kvplan plan long-chain --format md -o answer.md\n  \
+    kvplan plan --intervals full --hardware h200-sxm,gh200\n  \
     kvplan plan --find max-batch --tpot-p99 30ms\n  \
     kvplan plan --find max-rate --ttft-p99 2s --tpot-p99 50ms --lengths servegen-r1 --price 2.5\n  \
     kvplan plan --find min-hbm --tpot-p99 60ms --hardware gh200"

@@ -120,7 +120,8 @@ const KINDS: &[Kind] = &[
 #[derive(Clone, Debug, Args)]
 #[command(
     after_long_help = "EXAMPLES:\n  kvplan plot --list\n  kvplan plot --hardware gh200 -o how-far.svg\n  \
-    kvplan plot --kind how-far --hardware h100-sxm --batch 4 -o how-far.png"
+    kvplan plot --kind how-far --hardware h100-sxm --batch 4 -o how-far.png\n  \
+    kvplan plot --kind tornado --hardware gh200 --t1 host-attention -o tornado.png"
 )]
 pub struct PlotArgs {
     /// Kind of figure (see --list)

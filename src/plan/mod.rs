@@ -21,7 +21,7 @@ mod run;
 pub mod selfcheck;
 mod served;
 pub mod solve;
-pub mod uncertain;
+mod uncertain;
 mod verdict;
 mod ways;
 
@@ -47,10 +47,10 @@ pub fn plan(question: &Question) -> Result<Plan> {
         .par_iter()
         .map(|card: &Card| alternatives::row(&question.on(card), &traces))
         .collect::<Result<_>>()?;
-    let (rows, drawn): (Vec<Row>, Vec<uncertain::OfCard>) = rows.into_iter().unzip();
+    let (rows, by_card): (Vec<Row>, Vec<uncertain::OfCard>) = rows.into_iter().unzip();
     let settings = question.settings.iter();
     let errors = errors::of(&question.cards)?;
-    let draws = uncertain::over_cards(&question.base, &rows, &drawn);
+    let draws = uncertain::over_cards(&question.base, &rows, &by_card);
     Ok(Plan {
         schema: PLAN_SCHEMA.into(),
         kvplan_version: env!("CARGO_PKG_VERSION").into(),

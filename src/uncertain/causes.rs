@@ -227,12 +227,12 @@ const OF_CARD: &[(&str, &[Number])] = &[
     ("link", &[|h, _| Some(&mut h.link.h2d), |h, _| Some(&mut h.link.d2h)]),
     ("link.duplex", &[|h, _| Some(&mut h.link.duplex)]),
     // The driver's path behind every copy.
-    ("link.call", &[|h, _| Some(&mut h.link.call), |h, _| Some(&mut h.link.descriptor), |h, _| own(&mut h.link, Link::batched_piece, |l| &mut l.batched_piece)]),
-    ("link.remote", &[|h, _| own(&mut h.link, Link::remote, |l| &mut l.remote)]),
-    ("link.gather", &[|h, _| own(&mut h.link, Link::gather_piece, |l| &mut l.gather_piece)]),
-    ("link.gather_share", &[|h, _| own(&mut h.link, Link::gather_share, |l| &mut l.gather_share)]),
-    ("link.staging", &[|h, _| own(&mut h.link, Link::staging, |l| &mut l.staging)]),
-    ("link.in_place", &[|h, _| own(&mut h.link, Link::in_place_share, |l| &mut l.in_place)]),
+    ("link.call", &[|h, _| Some(&mut h.link.call), |h, _| Some(&mut h.link.descriptor), |h, _| Some(own(&mut h.link, Link::batched_piece, |l| &mut l.batched_piece))]),
+    ("link.remote", &[|h, _| Some(own(&mut h.link, Link::remote, |l| &mut l.remote))]),
+    ("link.gather", &[|h, _| Some(own(&mut h.link, Link::gather_piece, |l| &mut l.gather_piece))]),
+    ("link.gather_share", &[|h, _| Some(own(&mut h.link, Link::gather_share, |l| &mut l.gather_share))]),
+    ("link.staging", &[|h, _| Some(own(&mut h.link, Link::staging, |l| &mut l.staging))]),
+    ("link.in_place", &[|h, _| Some(own(&mut h.link, Link::in_place_share, |l| &mut l.in_place))]),
     ("host.ddr_read", &[|h, _| Some(&mut h.host.ddr_read)]),
     ("host.attention_flops", &[|h, _| Some(&mut h.host.attention_flops)]),
     ("host.pinned_limit", &[|h, _| Some(&mut h.host.pinned_limit)]),
@@ -294,13 +294,13 @@ fn of_class(share: &mut Value<Share>) -> Option<&mut dyn Known> {
 }
 
 /// A number that a link's profile may leave to what others measured.
-fn own<'a, Q: Quantity>(
-    link: &'a mut Link,
+fn own<Q: Quantity>(
+    link: &mut Link,
     usual: fn(&Link) -> Value<Q>,
     of: fn(&mut Link) -> &mut Option<Value<Q>>,
-) -> Option<&'a mut dyn Known> {
+) -> &mut dyn Known {
     let value = usual(link);
-    Some(of(link).get_or_insert(value))
+    of(link).get_or_insert(value)
 }
 
 fn warm_up<Q: Quantity>(

@@ -11,7 +11,7 @@
 //! * what a server adds to its kernels: one factor on steps and a further one on prefills, as wide as servers of other cards,
 //!   models and software were found to lie about their sums.
 //!
-//! Every cause is drawn log-normal with its halves apart ([`lies`]): its p5, median and p95 are the interval and the value
+//! Every cause is drawn log-normal with its halves apart ([`crate::hardware::value::lies`]): its p5, median and p95 are the interval and the value
 //! that are shown. Not drawn: constants of a fitted law (the fit makes them depend on each other; their residual holds what
 //! they miss), peaks of the GPU (laws are shares of them), what the user chose, and which recording stands for the attention
 //! of a request. Rival: independent noise for each call, which averages out over a hundred layers and promises too much.
@@ -29,7 +29,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use crate::deploy::Deployment;
-use crate::hardware::{Hardware, Runtime, Source};
+use crate::hardware::{Hardware, Runtime};
 use crate::stats::{self, Purpose};
 
 pub use causes::Cause;
@@ -158,11 +158,6 @@ impl Unknown {
         (0..n as usize)
             .map(|draw| self.at(|cause| columns[cause][draw]))
             .collect()
-    }
-
-    /// Where a cause's width comes from.
-    pub fn source(&self, cause: usize) -> Source {
-        self.causes[cause].source
     }
 }
 

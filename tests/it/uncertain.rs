@@ -8,7 +8,7 @@ use kvplan::hardware::value::{Z95, lies};
 use kvplan::hardware::{Hardware, Runtime};
 use kvplan::metrics::{Intervals, Outcome};
 use kvplan::model::{KvFormat, WeightFormat};
-use kvplan::plan::answer::Plan;
+use kvplan::plan::answer::{Plan, Swing};
 use kvplan::scenario::settings::Origin;
 use kvplan::scenario::{Settings, Verb, resolve};
 use kvplan::service::Prepared;
@@ -35,7 +35,7 @@ fn near(a: f64, b: f64, within: f64) {
     assert!((a / b - 1.0).abs() < within, "{a} against {b}");
 }
 
-/// h2d of a PCIe 5 card: 50, 55 and 56.4 GB/s. Half way up by factors: 55 * sqrt(56.4 / 55) = 55.696; half way down 55 *
+/// `h2d` of a `PCIe` 5 card: 50, 55 and 56.4 GB/s. Half way up by factors: 55 * sqrt(56.4 / 55) = 55.696; half way down 55 *
 /// sqrt(50 / 55) = 52.440. A share from 0 to 0.3 about 0.1: half way up 0.2, half way down 0.05, beyond the end cut at 0.
 #[test]
 fn laws_by_hand() {
@@ -238,9 +238,8 @@ fn closed_intervals_give_no_width() {
     let mut text = std::fs::read_to_string(&runtime).unwrap();
     for key in ["served", "prompts"] {
         if !text.contains(&format!("[{key}]")) {
-            text += &format!(
-                "\n[{key}]\nvalue = 1.0\nlow = 1.0\nhigh = 1.0\nsource = \"assumed\"\nref = \"exact\"\n"
-            );
+            let exact = "value = 1.0\nlow = 1.0\nhigh = 1.0\nsource = \"assumed\"\nref = \"exact\"";
+            text = format!("{text}\n[{key}]\n{exact}\n");
         }
     }
     std::fs::write(&runtime, text).unwrap();
@@ -370,7 +369,7 @@ fn a_plan_says_how_sure_it_is() {
         }
         let swings = row.tornado.as_ref().unwrap();
         assert_eq!(Some(&swings.of), row.verdict.best_runnable.as_ref());
-        let widths: Vec<f64> = swings.causes.iter().map(|s| s.width()).collect();
+        let widths: Vec<f64> = swings.causes.iter().map(Swing::width).collect();
         assert!(widths.len() > 3 && widths.windows(2).all(|w| w[0] >= w[1]));
         // What every way has in common moves it, and a server that is slower is slower.
         let served = swings

@@ -3,10 +3,10 @@
 //! All ways of a card, and all cards, see the same draw, so that what they share (a server's residual, a card's kernels) does
 //! not blur who is faster. Reported are the 5th and 95th percentile of each figure, the share of the draws in which a way fits
 //! and in which the verdict stands, and a tornado: what moving one cause alone from its p5 to its p95 does to the figure that
-//! decides. The draws are those of `crate::uncertain`; the closed forms ([`closed`]) give ratios to the plan's own figures.
+//! decides. The draws are those of `crate::uncertain`; the closed forms (`closed`) give ratios to the plan's own figures.
 //! Ignored: which recording stands for a request's attention (quality has intervals of its own), lengths of requests (they
 //! are what was asked). Requests with lengths of their own have no closed form here and get no intervals, which a note says; under
-//! load the whole run is made again ([`load`]).
+//! load the whole run is made again (`load`).
 
 pub(super) mod closed;
 mod load;
@@ -76,8 +76,8 @@ pub(super) fn of_case(s: &Scenario, case: &Case, out: &Outcome) -> Result<Option
     )?;
     let unknown = unknown(s);
     let base = closed.figures(unknown.base());
-    let draws = unknown.draws(s.seed, s.intervals.draws());
-    let drawn: Vec<Figures> = draws.par_iter().map(|m| closed.figures(m)).collect();
+    let machines = unknown.draws(s.seed, s.intervals.draws());
+    let drawn: Vec<Figures> = machines.par_iter().map(|m| closed.figures(m)).collect();
     Ok(Some(intervals(out, &base, &drawn)))
 }
 
@@ -147,10 +147,12 @@ pub(super) fn over_cards(s: &Scenario, rows: &[Row], drawn: &[OfCard]) -> Option
     })
 }
 
-/// A figure of the plan times what the closed form says of a draw; the closed form's own where the plan has none.
+/// A figure of the plan times what the closed form says of a draw; the closed form's own where neither has one at the best
+/// estimates, and nothing where the plan alone refuses (it takes turns for too long to be followed).
 fn scaled(said: Option<f64>, base: f64, drawn: f64) -> f64 {
     match said {
         Some(value) if base > 0.0 => value * drawn / base,
+        None if base > 0.0 => 0.0,
         _ => drawn,
     }
 }
@@ -170,6 +172,7 @@ fn intervals(out: &Outcome, base: &Figures, draws: &[Figures]) -> Intervals {
         let mut all: Vec<f64> = draws.iter().map(of).collect();
         ends(best, &mut all).unwrap_or([best; 2])
     };
+    let refused = out.throughput.output_tokens_per_s.is_none() && base.speed > 0.0;
     let speed = ratio(out.throughput.output_tokens_per_s, |f| f.speed);
     let tpot = ratio(out.throughput.tpot_mean_s, |f| f.tpot);
     let saved = saved(out, base, draws);
@@ -180,7 +183,11 @@ fn intervals(out: &Outcome, base: &Figures, draws: &[Figures]) -> Intervals {
     let whole = |x: f64| x as u64;
     Intervals {
         draws: u32::try_from(draws.len()).unwrap_or(u32::MAX),
-        fits_share: draws.iter().filter(|d| d.fits || d.speed > 0.0).count() as f64 / n,
+        fits_share: if refused {
+            0.0
+        } else {
+            draws.iter().filter(|d| d.fits || d.speed > 0.0).count() as f64 / n
+        },
         output_tokens_per_s_p5: speed[0],
         output_tokens_per_s_p95: speed[1],
         tpot_mean_s_p5: tpot[0],
