@@ -124,8 +124,8 @@ fn block<V: Vector, const R: usize, const C: usize>(
 ) {
     let blocks = queries[c0].len();
     let (mut from, mut to): ([&[Halves]; R], [&[Block]; C]) = ([&[]; R], [&[]; C]);
-    for r in 0..R {
-        from[r] = &keys.row(at + r0 + r)[..blocks];
+    for (r, from) in from.iter_mut().enumerate() {
+        *from = &keys.row(at + r0 + r)[..blocks];
     }
     for c in 0..C {
         to[c] = &queries[c0 + c][..blocks];
