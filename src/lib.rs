@@ -12,6 +12,32 @@
 //! ```
 //! The replay never sees the hardware and the engine never sees attention.
 //!
+//! # Examples
+//! A question, as the command line asks it, and its answer:
+//! ```
+//! use kvplan::scenario::{Settings, Verb, resolve, settings::Origin};
+//!
+//! let mut settings = Settings::defaults(Verb::Plan);
+//! settings.set("hardware", &["gh200".into(), "h200-sxm".into()], Origin::Flag)?;
+//! settings.set("intervals", &["none".into()], Origin::Flag)?;
+//! let plan = kvplan::plan::plan(&resolve::question(&settings)?)?;
+//! let best = plan.rows[0].verdict.best_runnable.as_deref();
+//! assert_eq!((plan.rows.len(), best), (2, Some("fp8-kv")));
+//! # Ok::<(), kvplan::error::Error>(())
+//! ```
+//! Policies over a recording: what each keeps in HBM, and the attention on what it destroyed:
+//! ```
+//! use kvplan::{policy, replay, trace};
+//!
+//! let recording = trace::default_trace()?;
+//! let specs = [policy::parse("streaming-llm:window=512")?, policy::parse("tova-mean:budget=512")?];
+//! for timeline in replay::run(&recording, &specs)? {
+//!     let [hbm, _, _, gone] = timeline.tokens_end();
+//!     assert!(hbm <= 516.0 && gone > 600.0 && timeline.mass_mean()[3] < 0.5);
+//! }
+//! # Ok::<(), kvplan::error::Error>(())
+//! ```
+//!
 //! # Layers
 //! The modules below are one linear order, bottom up: a file uses `crate::` only of modules listed above its own
 //! (`tests/it/layering.rs` reads this file; blank lines keep rustfmt from sorting them). Further rules: `score`, `policy` and `replay` never import `hardware` or

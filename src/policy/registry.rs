@@ -115,6 +115,12 @@ pub fn cards() -> Vec<Card> {
 pub fn parse(spec: &str) -> Result<PolicySpec> {
     let (name, params) = spec.split_once(':').unwrap_or((spec, ""));
     let kind = default_of(name).ok_or_else(|| unknown("policy", name, NAMES, "policies"))?;
+    if params.is_empty() && spec.ends_with(':') {
+        return Err(
+            Error::usage(format!("`{spec}` has no parameters after its colon"))
+                .help(format!("write `{name}`, or `{name}:KEY=VALUE`")),
+        );
+    }
     let mut spec = PolicySpec { kind };
     let mut seen = Vec::new();
     for pair in params.split(',').filter(|p| !p.is_empty()) {

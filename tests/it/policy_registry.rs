@@ -76,6 +76,7 @@ fn refusals_name_the_thing_and_the_way_out() {
             &["windo", "did you mean `window`", "interval"],
         ),
         ("four-tier:hbm", &["hbm", "no value"]),
+        ("tova:", &["`tova:`", "no parameters", "write `tova`"]),
         ("four-tier:hbm=0.5,hbm=0.3", &["hbm", "twice"]),
         ("four-tier:hbm=1.5", &["hbm", "1.5", "between 0 and 1"]),
         ("four-tier:hbm=-1", &["hbm", "-1"]),
