@@ -76,6 +76,17 @@ pub struct CalibrateArgs {
     format: Format,
 }
 
+/// Refuses what can be no folder, before minutes of measuring.
+fn takes_files(out: &Path) -> Result<()> {
+    let raw = out.join("raw");
+    let is_file = |p: &&Path| p.exists() && !p.is_dir();
+    match raw.ancestors().find(is_file) {
+        Some(file) => Err(Error::usage(format!("{}: is a file", file.display()))
+            .help("name a folder with -o, the profile and raw/ are made in it")),
+        None => Ok(()),
+    }
+}
+
 /// Measures or reads, fits, writes.
 ///
 /// # Errors
@@ -90,6 +101,7 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
         let line = |(mode, found): (&str, String)| format!("{mode}: {found}\n");
         return out.result(&found.into_iter().map(line).collect::<String>());
     }
+    takes_files(&args.out)?;
     let (raw, new) = match &args.from {
         Some(path) => recorded(args, path, out)?,
         None => (measured(args.asked(), CARD, out)?, true),

@@ -169,7 +169,7 @@ fn read(path: &Path) -> Result<(Start, bool)> {
 }
 
 /// Refuses to write the result over what is read.
-fn keep(read: &Path, result: Option<&Path>) -> Result<()> {
+pub(super) fn keep(read: &Path, result: Option<&Path>) -> Result<()> {
     let whole = |p: &Path| std::fs::canonicalize(p).ok();
     match result {
         Some(out) if whole(out).is_some() && whole(out) == whole(read) => {

@@ -23,8 +23,8 @@ use crate::sweep::Sweep;
 use crate::sweep::answer::{Answer as SweepAnswer, SWEEP_SCHEMA};
 
 use super::Answer;
-use super::explain;
 use super::out::Out;
+use super::{compare, explain};
 
 /// Arguments of `rerun`.
 #[derive(Clone, Debug, Args)]
@@ -47,6 +47,7 @@ pub struct RerunArgs {
 /// # Errors
 /// No such file, or a trace that is gone (exit 2); not a result of kvplan (exit 3).
 pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
+    compare::keep(&args.result, args.out.as_deref())?;
     let saved = explain::read(&args.result)?;
     changed(&saved, out)?;
     if saved["schema"] == SWEEP_SCHEMA {

@@ -121,7 +121,7 @@ pub fn run(args: &SweepArgs, out: &mut Out) -> Result<Answer> {
     let shard = args.shard.as_deref().map(Shard::parse).transpose()?;
     if let Some(shard) = shard {
         args.as_json()?;
-        if args.is_there(&sweep, shard) {
+        if args.is_there(&sweep, shard)? {
             out.note(&format!("shard {shard} was finished before"));
             return Ok(Answer::Yes);
         }
@@ -196,9 +196,19 @@ impl SweepArgs {
     }
 
     /// Whether the result of this very shard is there already, where finished work counts.
-    fn is_there(&self, sweep: &Sweep, shard: Shard) -> bool {
-        let file = self.result.file().filter(|f| self.resume && f.is_file());
-        file.is_some_and(|f| part(f).is_ok_and(|p| p.answers(sweep, shard)))
+    fn is_there(&self, sweep: &Sweep, shard: Shard) -> Result<bool> {
+        let Some(file) = self.result.file().filter(|f| self.resume && f.is_file()) else {
+            return Ok(false);
+        };
+        match part(file) {
+            Ok(found) if found.answers(sweep, shard) => Ok(true),
+            Ok(_) => Err(Error::usage(format!(
+                "{}: is a shard of another sweep or another shard of this one",
+                file.display()
+            ))
+            .help("name another file with -o, or leave out --resume to replace it")),
+            Err(_) => Ok(false),
+        }
     }
 
     /// What all cells share, and the axes; a setting that is both given and varied is refused.

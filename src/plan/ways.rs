@@ -210,7 +210,12 @@ pub(super) fn runs_in(way: &Way, out: &Outcome) -> Vec<RunsIn> {
         way.scenario.deployment.runtime.id.as_str(),
     ) {
         (true, _) => llama_cpp(way, out),
-        (false, "vllm" | "ideal") => Some(("vLLM", vllm(way, out))),
+        // vLLM has no other formats of KV.
+        (false, "vllm" | "ideal")
+            if matches!(way.scenario.deployment.kv, KvFormat::Fp16 | KvFormat::Fp8) =>
+        {
+            Some(("vLLM", vllm(way, out)))
+        }
         _ => None,
     };
     known

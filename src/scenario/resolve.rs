@@ -529,6 +529,21 @@ fn load_notes(l: &UnderLoad, batch: u32) -> Vec<String> {
     notes
 }
 
+/// What a plan decides for itself.
+fn set_by_plan(settings: &Settings) -> Vec<String> {
+    let asked = |name| settings.asked(name).map(Given::text);
+    let mut notes = Vec::new();
+    if asked("occupancy").is_some_and(|o| ["lockstep", "staggered"].contains(&o.as_str())) {
+        notes.push(
+            "plan runs every way in lockstep and staggered: --occupancy has no effect on it".into(),
+        );
+    }
+    if asked("policy").is_some_and(|p| p == "full") {
+        notes.push("plan compares everything in HBM with ways that spill, which then move nothing: name a policy that spills".into());
+    }
+    notes
+}
+
 /// What is odd but possible.
 fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
     let mut notes = Vec::new();
@@ -545,6 +560,9 @@ fn notes(settings: &Settings, scenario: &Scenario) -> Vec<String> {
     let adds = matches!(t1, T1Mode::Direct | T1Mode::Selective(_));
     if settings.verb == Verb::Plan && settings.asked("t1").is_some() && !adds {
         notes.push("plan tries every T1 mode: --t1 has no effect on it".into());
+    }
+    if settings.verb == Verb::Plan {
+        notes.extend(set_by_plan(settings));
     }
     if let Some(l) = &scenario.load {
         notes.extend(load_notes(l, scenario.batch));

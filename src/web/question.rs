@@ -46,6 +46,11 @@ pub(super) fn settings(verb: Verb, pairs: &[Pair]) -> std::result::Result<Settin
                 .help("give it once, several values with commas between them");
             return Err(Problem::malformed(error));
         }
+        if verb == Verb::Plan && known.name == "weights-in-ddr" {
+            let why = "--weights-in-ddr: a plan tries weights in host memory as a way of its own";
+            let help = "`kvplan simulate` takes a share or a size";
+            return Err(Error::usage(why).help(help).into());
+        }
         for part in text.split(',') {
             reachable(known.name, part.trim())?;
         }

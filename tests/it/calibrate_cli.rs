@@ -203,7 +203,7 @@ fn what_cannot_be_used_is_refused() {
     of(
         &["calibrate", "--from", "raw.csv", "-o", "raw.csv"],
         2,
-        "cannot be made",
+        "raw.csv: is a file",
     );
     of(
         &["calibrate", "--from", "raw.csv", "--quick"],

@@ -20,6 +20,7 @@ mod calibrate_raw;
 mod catalog;
 mod cli_hostile;
 mod cli_readme;
+mod cli_refusals;
 mod cli_rerun;
 mod compare;
 mod engine_audit;

@@ -153,6 +153,11 @@ fn a_malformed_query_is_told_what_is_wrong() {
             "the settings are model, ",
         ),
         ("batch=8&batch=9", "`batch` is given twice", "give it once"),
+        (
+            "weights-in-ddr=0.3",
+            "a way of its own",
+            "`kvplan simulate` takes",
+        ),
         ("vary=zone=1", "zone", ""),
     ] {
         let path = if query.starts_with("vary") {

@@ -18,8 +18,8 @@ const MOST_BATCH: u32 = 100_000;
 /// Rates are powers of this, a hundredth apart, from the least on.
 const RATIO: f64 = 1.01;
 const LEAST_RATE: f64 = 1e-3;
-/// 1.01^2100 is 1.2e9: a million a second.
-const RATES: u32 = 2_100;
+/// 1.01^2082 is 9.9e8: the last below a million a second, the most that arrivals may be.
+const RATES: u32 = 2_082;
 
 /// What is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,9 @@ impl Find {
             Self::MaxContext => "the longest context that the model was made for",
             Self::MinHbm => "the least that the policy keeps in HBM",
             Self::MaxBatch => "the largest batch that is simulated",
-            Self::MaxRate => "the highest rate that is searched",
+            Self::MaxRate => {
+                "the highest rate that is searched: so few requests overload nothing at any rate, ask for more with --requests"
+            }
         }
     }
 
