@@ -116,7 +116,7 @@ fn jobs(sweep: &Sweep, counted: &Sweep, passes: usize) {
         alone / busier
     );
     println!(
-        "  the limit is the replay of recordings, {:.0} % of the CPU time; the cells themselves take {:.2} ms each",
+        "  replaying recordings takes {:.0} % of the CPU time, what is left are the cells, {:.2} ms each: the larger is the limit",
         100.0 * (1.0 - by_lengths / alone),
         1e3 * by_lengths / sweep.grid.cells() as f64
     );
