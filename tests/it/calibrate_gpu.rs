@@ -15,7 +15,7 @@ use crate::native;
 use crate::standin::{Driver, in_child, kvplan_command, program};
 
 /// Kernels take their time and compute nothing; little noise, since a mean over many operations keeps its bias.
-const TIMED: [(&str, &str); 2] = [("FAKECUDA_SKIP_COMPUTE", "1"), ("FAKECUDA_JITTER", "0.004")];
+const TIMED: [(&str, &str); 2] = [("FAKECUDA_SKIP_COMPUTE", "1"), ("FAKECUDA_JITTER", "0.001")];
 
 const STEM: &str = "host-rtx-5080";
 
