@@ -18,7 +18,11 @@ use crate::scenario::{Settings, Verb, file, resolve};
 use super::Answer;
 use super::flags::{Format, ResultArgs};
 use super::out::Out;
+use super::same::keep;
 use super::{explain, progress};
+
+/// Why a result is not written.
+const REPLACES: &str = "the result would replace a file that the run reads";
 
 /// Arguments of `compare`.
 #[derive(Clone, Debug, Args)]
@@ -71,8 +75,8 @@ pub fn run(args: &CompareArgs, out: &mut Out) -> Result<Answer> {
 fn profiles(args: &CompareArgs, new: &Path, out: &mut Out) -> Result<Answer> {
     let paths = [args.plan.as_path(), new];
     let mut both = Vec::new();
+    keep(paths, args.result.out.as_deref(), REPLACES)?;
     for path in paths {
-        keep(path, args.result.out.as_deref())?;
         let name = path.display().to_string();
         if catalog::extension(&name) != Some("toml") {
             return Err(Error::usage(format!("{name}: not a profile (.toml)"))
@@ -113,9 +117,8 @@ fn before_and_after(paths: [&str; 2]) -> Result<(&'static str, Plan)> {
 
 /// A plan and a log.
 fn engine(args: &CompareArgs, engine_log: &Path, out: &mut Out) -> Result<()> {
-    for read in [args.plan.as_path(), engine_log] {
-        keep(read, args.result.out.as_deref())?;
-    }
+    let inputs = [args.plan.as_path(), engine_log];
+    keep(inputs, args.result.out.as_deref(), REPLACES)?;
     let plan = plan(&args.plan)?;
     let watch = progress::watch("reading the log", 0, out.quiet());
     let (start, longer) = read(engine_log)?;
@@ -166,19 +169,4 @@ fn read(path: &Path) -> Result<(Start, bool)> {
         return Err(Error::usage(format!("{shown}: is a directory")).help("name a log in it"));
     }
     log::read(&shown, BufReader::with_capacity(1 << 16, file))
-}
-
-/// Refuses to write the result over what is read.
-pub(super) fn keep(read: &Path, result: Option<&Path>) -> Result<()> {
-    let whole = |p: &Path| std::fs::canonicalize(p).ok();
-    match result {
-        Some(out) if whole(out).is_some() && whole(out) == whole(read) => {
-            Err(Error::usage(format!(
-                "{}: the result would replace a file that the run reads",
-                out.display()
-            ))
-            .help("name another file with -o"))
-        }
-        _ => Ok(()),
-    }
 }

@@ -19,6 +19,7 @@ use crate::units::text::group;
 
 use super::flags::{Deployment, read_by_the_run};
 use super::out::Out;
+use super::same::one_file;
 
 /// Where to draw, and what.
 #[derive(Clone, Debug, Args)]
@@ -72,7 +73,7 @@ impl DrawingArgs {
             "the result goes to stdout, a drawing needs a file".to_string()
         } else if let Some(file) = read_by_the_run(path, trace, deployment) {
             format!("the drawing would replace {file} that the run reads")
-        } else if result.is_some_and(|r| same(r, path)) {
+        } else if result.is_some_and(|r| one_file(r, path)) {
             "the drawing and the result cannot be one file".to_string()
         } else {
             return Ok(());
@@ -107,18 +108,6 @@ impl DrawingArgs {
         ));
         Ok(outcome)
     }
-}
-
-/// Whether two paths name one file, there already or not.
-fn same(a: &Path, b: &Path) -> bool {
-    let whole = |p: &Path| {
-        let folder = p.parent().filter(|f| !f.as_os_str().is_empty());
-        let folder = std::fs::canonicalize(folder.unwrap_or(Path::new("."))).ok();
-        std::fs::canonicalize(p).ok().or(folder
-            .zip(p.file_name())
-            .map(|(folder, name)| folder.join(name)))
-    };
-    whole(a).is_some() && whole(a) == whole(b)
 }
 
 /// `A..B`, not empty and not too long.

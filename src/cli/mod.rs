@@ -29,6 +29,7 @@ pub mod render;
 pub mod report;
 pub mod reproduce;
 pub mod rerun;
+mod same;
 pub mod saved;
 pub mod schema;
 pub mod selfcheck;

@@ -1,6 +1,6 @@
 //! `kvplan report`: saved results as one file that people read.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
@@ -10,6 +10,7 @@ use crate::report::{document, html, json, md};
 use crate::scenario::{Settings, Verb, resolve};
 
 use super::out::Out;
+use super::same::keep;
 use super::{progress, saved};
 
 /// Results that one report takes.
@@ -58,9 +59,9 @@ pub fn run(args: &ReportArgs, out: &mut Out) -> Result<()> {
             "give at most {MOST}; a sweep holds more deployments in one result"
         )));
     }
-    if let Some(path) = &args.out {
-        keep(path, &args.results)?;
-    }
+    let read = args.results.iter().map(PathBuf::as_path);
+    let what = "the report would replace a result that it reads";
+    keep(read, args.out.as_deref(), what)?;
     let watch = progress::watch("reading", 0, out.quiet());
     let sources = sources(&args.results)?;
     drop(watch);
@@ -93,17 +94,4 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
     let question = resolve::question(&Settings::defaults(Verb::Plan))?;
     let text = json::pretty(&crate::plan::plan(&question)?)?;
     Ok(vec![saved::parsed("plan.json", "plan.json".into(), &text)?])
-}
-
-/// Refuses to write the report over a result.
-fn keep(out: &Path, results: &[PathBuf]) -> Result<()> {
-    let whole = |p: &Path| std::fs::canonicalize(p).ok();
-    if whole(out).is_some() && results.iter().any(|r| whole(r) == whole(out)) {
-        return Err(Error::usage(format!(
-            "{}: the report would replace a result that it reads",
-            out.display()
-        ))
-        .help("name another file with -o"));
-    }
-    Ok(())
 }

@@ -23,8 +23,9 @@ use crate::sweep::Sweep;
 use crate::sweep::answer::{Answer as SweepAnswer, SWEEP_SCHEMA};
 
 use super::Answer;
+use super::explain;
 use super::out::Out;
-use super::{compare, explain};
+use super::same::keep;
 
 /// Arguments of `rerun`.
 #[derive(Clone, Debug, Args)]
@@ -47,7 +48,8 @@ pub struct RerunArgs {
 /// # Errors
 /// No such file, or a trace that is gone (exit 2); not a result of kvplan (exit 3).
 pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
-    compare::keep(&args.result, args.out.as_deref())?;
+    let what = "the result would replace the one that it is made from";
+    keep([args.result.as_path()], args.out.as_deref(), what)?;
     let saved = explain::read(&args.result)?;
     changed(&saved, out)?;
     if saved["schema"] == SWEEP_SCHEMA {

@@ -4,6 +4,7 @@
 //! 1 `verify` found a sound but unfinished file; 2 a path that cannot be read or written; 3 damaged or impossible data.
 
 use super::interrupt;
+use super::same::keep;
 use crate::error::{Cause, Error, Result};
 use crate::trace::{Rows, TraceReader, beside, export, find, half, import, stats, synth, verify};
 use crate::units::Bytes;
@@ -221,16 +222,11 @@ fn run_import(args: &ImportArgs, out: &mut dyn Write) -> Result<()> {
 
 /// Refuses to write a trace over the one it is made from.
 fn check_apart(from: &Path, to: &Path) -> Result<()> {
-    let same =
-        std::fs::canonicalize(from).is_ok_and(|a| std::fs::canonicalize(to).is_ok_and(|b| a == b));
-    if same {
-        return Err(Error::usage(format!(
-            "{}: the trace would replace what it is made from",
-            to.display()
-        ))
-        .help("name another file with -o"));
-    }
-    Ok(())
+    keep(
+        [from],
+        Some(to),
+        "the trace would replace what it is made from",
+    )
 }
 
 fn run_export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {

@@ -91,3 +91,17 @@ fn notes(base: &Scenario, rows: &[Row]) -> Vec<String> {
     }
     out
 }
+
+/// A scenario from pairs of setting and value, for tests.
+#[cfg(test)]
+fn said(flags: &str) -> Scenario {
+    use crate::scenario::settings::Origin;
+    use crate::scenario::{Settings, Verb, resolve};
+    let mut settings = Settings::defaults(Verb::Simulate);
+    let words: Vec<&str> = flags.split_whitespace().collect();
+    for pair in words.chunks(2) {
+        let value = [pair[1].to_string()];
+        settings.set(pair[0], &value, Origin::Flag).unwrap();
+    }
+    resolve::scenario(&settings).unwrap()
+}

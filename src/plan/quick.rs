@@ -100,23 +100,11 @@ mod tests {
     use super::*;
     use crate::plan::recordings::Recordings;
     use crate::plan::run::Case;
-    use crate::scenario::settings::Origin;
-    use crate::scenario::{Settings, Verb, resolve};
+    use crate::plan::said;
 
     /// Tokens per second by the shortcut and over the whole run.
     fn both(flags: &str) -> (f64, f64) {
-        let mut settings = Settings::defaults(Verb::Simulate);
-        let words: Vec<&str> = flags.split_whitespace().collect();
-        for pair in words.chunks(2) {
-            settings
-                .set(pair[0], &[pair[1].to_string()], Origin::Flag)
-                .unwrap();
-        }
-        let case = Case::new(
-            &resolve::scenario(&settings).unwrap(),
-            &Recordings::default(),
-        )
-        .unwrap();
+        let case = Case::new(&said(flags), &Recordings::default()).unwrap();
         let run = case.run().unwrap();
         let whole = run.tokens as f64 / run.decode_s();
         let short = tokens_per_second(&case.prepared, &case.timelines[0], case.scenario.batch);

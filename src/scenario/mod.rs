@@ -13,6 +13,7 @@ pub mod file;
 pub mod inputs;
 pub mod keys;
 mod load;
+mod notes;
 pub mod print;
 mod read;
 pub mod resolve;

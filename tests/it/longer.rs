@@ -1,21 +1,8 @@
 //! Policies that destroy tokens may lengthen answers: by a factor that somebody gives, and not in silence.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-fn kvplan(args: &[&str]) -> (i32, String, String) {
-    let out = Command::new(env!("CARGO_BIN_EXE_kvplan"))
-        .args(args)
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (
-        out.status.code().unwrap(),
-        text(out.stdout),
-        text(out.stderr),
-    )
-}
+use crate::binary::kvplan;
 
 fn simulate(args: &[&str]) -> Value {
     let base = [

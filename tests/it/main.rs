@@ -10,6 +10,7 @@ macro_rules! skip {
     }};
 }
 
+mod binary;
 mod calibrate_cli;
 mod calibrate_fit;
 mod calibrate_gpu;

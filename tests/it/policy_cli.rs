@@ -1,20 +1,6 @@
 //! Policies on the command line: the list fits a terminal, a card says all, an exact rule is never swapped silently.
 
-use std::process::Command;
-
-/// Exit code, stdout, stderr.
-fn kvplan(args: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_kvplan"))
-        .args(args)
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code().unwrap(),
-        text(output.stdout),
-        text(output.stderr),
-    )
-}
+use crate::binary::kvplan;
 
 #[test]
 fn the_list_is_at_most_100_columns_wide() {

@@ -15,6 +15,8 @@ use kvplan::sweep::shard::{Part, Shard};
 use kvplan::sweep::{Sweep, pareto, run, run_shard};
 use proptest::prelude::*;
 
+use crate::binary::told;
+
 fn sweep(axes: &[&str], equal: Option<&str>, front: bool) -> Sweep {
     let axes = axes.iter().map(|a| Axis::parse(a).unwrap()).collect();
     let grid = Grid::new(Settings::defaults(Verb::Simulate), axes).unwrap();
@@ -178,13 +180,7 @@ fn command(args: &[&str]) -> Command {
 }
 
 fn kvplan(args: &[&str]) -> (i32, String, String) {
-    let out = command(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (
-        out.status.code().unwrap(),
-        text(out.stdout),
-        text(out.stderr),
-    )
+    told(command(args).output().unwrap())
 }
 
 /// Runs a line of a shell in a folder, `kvplan` being the binary under test.

@@ -1,6 +1,5 @@
 //! Weights in host memory: what they cost the link, what room they make, and that they are one way among the others.
 
-use std::process::Command;
 use std::sync::Arc;
 
 use kvplan::deploy::HostWeights;
@@ -12,6 +11,7 @@ use kvplan::scenario::Scenario;
 use kvplan::units::Ps;
 use proptest::prelude::*;
 
+use crate::binary::kvplan;
 use crate::engine_support::{World, scenario};
 
 fn with_share(s: &Scenario, share: f64) -> Scenario {
@@ -233,19 +233,6 @@ fn under_load_they_stream_too() {
         !simulate(&small).unwrap().fits,
         "host memory is too small for them"
     );
-}
-
-fn kvplan(args: &[&str]) -> (i32, String, String) {
-    let out = Command::new(env!("CARGO_BIN_EXE_kvplan"))
-        .args(args)
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (
-        out.status.code().unwrap(),
-        text(out.stdout),
-        text(out.stderr),
-    )
 }
 
 #[test]

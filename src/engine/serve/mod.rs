@@ -17,6 +17,7 @@
 
 mod life;
 mod prefix;
+mod record;
 mod replicas;
 mod room;
 mod schedule;
@@ -27,8 +28,8 @@ use std::collections::VecDeque;
 use super::brief::brief;
 use super::deferred::Deferred;
 use super::running::{RunningSet, charge};
-use super::{Job, Observer, Run, StepFact, StepTimes, Stepper, too_long};
-use crate::deploy::{Compact, WriteBack};
+use super::{Job, Observer, Run, StepTimes, Stepper, too_long};
+use crate::deploy::Compact;
 use crate::error::{Cause, Error, Result};
 use crate::memory::{Held, Ledger};
 use crate::service::Prepared;
@@ -325,24 +326,6 @@ impl<'a> Server<'a> {
         Ok(times)
     }
 
-    /// Books a step that took `times`, and shows it.
-    fn told<O: Observer + ?Sized>(&mut self, times: &StepTimes, observer: &mut O) -> Result<()> {
-        let instant = self.peaks(times);
-        let totals = *self.running.totals();
-        let m = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
-        observer.step(&StepFact {
-            times,
-            held: &self.held,
-            destroyed: totals.tiers[3],
-            appended: totals.length,
-            instant,
-            peak: self.out.run.peak.hbm,
-            ddr: self.out.run.peak.ddr,
-        })?;
-        self.record(m, times, instant.total());
-        Ok(())
-    }
-
     /// Whether the coming step has anything to do.
     fn busy(&self) -> bool {
         self.running.len() + self.filling.len() > 0
@@ -379,63 +362,6 @@ impl<'a> Server<'a> {
             Some(_) if chunks.is_empty() => self.setup.prepared.batch_of(m, rows),
             Some(_) => self.setup.prepared.mixed_of(m, &chunks, m + ends, rows),
         }
-    }
-
-    /// Books a step: its time, the tokens it made, the state after it.
-    fn record(&mut self, m: u32, times: &StepTimes, hbm: f64) {
-        let run = &mut self.out.run;
-        if m > 0 {
-            run.steps.push(times.end - times.begin);
-            #[allow(clippy::cast_possible_truncation)] // at most the batch
-            let back = self.back.len() as u32;
-            if let Some(before) = self.last_end.filter(|_| m > back) {
-                self.out
-                    .gaps
-                    .push((times.end.saturating_sub(before), m - back));
-            }
-        }
-        run.tokens += u64::from(m);
-        run.makespan = times.end;
-        run.decoding = times.end - *self.first.get_or_insert(times.begin);
-        let since = self.last_end.unwrap_or(times.begin);
-        self.last_end = Some(times.end);
-        let sample = Sample {
-            at: times.end,
-            running: m + u32::try_from(self.filling.len()).unwrap_or(u32::MAX),
-            waiting: u32::try_from(self.waiting.len()).unwrap_or(u32::MAX),
-            tiers: self.running.totals().tiers,
-            hbm,
-            ddr: self.ddr,
-            tokens: run.tokens,
-        };
-        self.watch.see(times.end.saturating_sub(since), sample);
-    }
-
-    /// Adds the step just run to the peaks; returns what it held.
-    fn peaks(&mut self, times: &StepTimes) -> crate::memory::Instant {
-        let (ledger, totals) = (self.setup.ledger, self.running.totals());
-        let mut instant = ledger.instant(&self.held, totals.spilling > 0.0);
-        let prompts: f64 = self
-            .filling
-            .iter()
-            .map(|f| ledger.sequence_bytes(f64::from((f.done + f.chunk).min(f.room))))
-            .sum();
-        instant.kv_t0 += prompts;
-        let peak = &mut self.out.run.peak;
-        if instant.total() > peak.hbm.total() {
-            peak.hbm = instant;
-        }
-        let through = self.setup.prepared.deployment.write_back == WriteBack::Through;
-        let copied = if through { totals.copied.max(0.0) } else { 0.0 };
-        let ddr = ledger.kv_token * (totals.tiers[1] + copied) + ledger.t2_token * totals.tiers[2];
-        let full = ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held) + prompts;
-        if full > peak.full {
-            peak.full = full;
-            peak.destroyed = ledger.kv_token * totals.tiers[3];
-        }
-        peak.ddr = peak.ddr.max(ddr);
-        peak.t1 = peak.t1.max(times.t1_bytes);
-        instant
     }
 
     /// Brings everybody up to date at `end`.
@@ -501,14 +427,6 @@ impl<'a> Server<'a> {
         if self.setup.rules.ahead {
             self.lingering += 1;
         }
-    }
-
-    fn finish(mut self) -> Served {
-        self.out.run.events += self.stepper.events();
-        (self.out.samples, self.out.means) = self.watch.finish();
-        let each = self.out.lives.iter().filter_map(|l| l.times().tpot);
-        self.out.run.tpot_mean = crate::stats::mean(each.map(Ps::secs));
-        self.out
     }
 }
 

@@ -320,20 +320,12 @@ pub(super) fn mean_step(prepared: &Prepared, m: u32, prompt: u32, output: u32) -
 mod tests {
     use super::*;
     use crate::plan::recordings::Recordings;
+    use crate::plan::said;
     use crate::plan::uncertain::unknown;
-    use crate::scenario::settings::Origin;
-    use crate::scenario::{Settings, Verb, resolve};
 
     /// Speeds by the closed form and by the run.
     fn both(flags: &str, how: How) -> (f64, f64) {
-        let mut settings = Settings::defaults(Verb::Simulate);
-        let words: Vec<&str> = flags.split_whitespace().collect();
-        for pair in words.chunks(2) {
-            settings
-                .set(pair[0], &[pair[1].to_string()], Origin::Flag)
-                .unwrap();
-        }
-        let s = resolve::scenario(&settings).unwrap();
+        let s = said(flags);
         let case = Case::new(&s, &Recordings::default()).unwrap();
         let run = match how {
             How::Static => case.run(),

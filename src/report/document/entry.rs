@@ -82,6 +82,12 @@ pub(super) fn of_plans<'a>(plans: &[&'a Plan]) -> Vec<Entry<'a>> {
         .collect()
 }
 
+/// Those that ran.
+pub(super) fn ran<'e, 'a>(entries: &[&'e Entry<'a>]) -> Vec<&'e Entry<'a>> {
+    let ran = entries.iter().copied();
+    ran.filter(|e| e.speed().is_some()).collect()
+}
+
 /// Entries by card, in the order they come in.
 pub(super) fn by_card<'e, 'a>(
     entries: impl IntoIterator<Item = &'e Entry<'a>>,

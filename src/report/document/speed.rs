@@ -2,7 +2,7 @@
 
 use super::super::cells::{count, figure as three, size};
 use super::data::{Cell, Data};
-use super::entry::{Entry, by_card};
+use super::entry::{Entry, by_card, ran};
 use super::figure::{Drawing, Figure, Panel, Panels, Point};
 use super::sure;
 use crate::units::GIB;
@@ -12,11 +12,7 @@ const NAMED: usize = 12;
 
 /// The figure.
 pub(super) fn figure(entries: &[&Entry]) -> Figure {
-    let runs: Vec<&Entry> = entries
-        .iter()
-        .copied()
-        .filter(|e| e.speed().is_some())
-        .collect();
+    let runs = ran(entries);
     let cards = by_card(runs.iter().copied());
     Figure {
         title: "Tokens/s against HBM".into(),

@@ -2,7 +2,7 @@
 
 use super::super::cells::time;
 use super::data::{Cell, Data};
-use super::entry::{Entry, by_card};
+use super::entry::{Entry, by_card, ran};
 use super::figure::{Bar, Bars, Drawing, Figure, Group, Ink};
 use crate::metrics::StepParts;
 
@@ -35,11 +35,7 @@ fn sizes(s: &StepParts) -> [f64; 9] {
 
 /// The figure.
 pub(super) fn figure(entries: &[&Entry]) -> Figure {
-    let runs: Vec<&Entry> = entries
-        .iter()
-        .copied()
-        .filter(|e| e.speed().is_some())
-        .collect();
+    let runs = ran(entries);
     let cards = by_card(runs.iter().copied());
     let group = |(name, list): &(String, Vec<&Entry>)| Group {
         name: name.clone(),

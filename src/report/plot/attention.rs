@@ -54,14 +54,7 @@ pub fn scene(a: &Attention) -> Result<Scene> {
         .filter(|(i, _)| used(*i))
         .map(|(_, (name, color))| (*name, Fill::Plain(*color)))
         .collect();
-    let high = chrome::key(
-        &mut scene,
-        &face,
-        &entries,
-        inner.left,
-        inner.top,
-        inner.right,
-    );
+    let high = chrome::key(&mut scene, &face, &entries, inner);
     let edge = Rect {
         left: inner.left + 48.0,
         top: inner.top + high + 26.0,

@@ -58,14 +58,7 @@ pub fn scene(a: &Answer) -> Result<Scene> {
         ("law, worst point", Fill::Plain(BLUE)),
         ("predicted, not fitted", Fill::Plain(VERMILION)),
     ];
-    let high = chrome::key(
-        &mut scene,
-        &face,
-        &entries,
-        inner.left,
-        inner.top,
-        inner.right,
-    );
+    let high = chrome::key(&mut scene, &face, &entries, inner);
     let widest = lines.iter().map(|l| face.width(&l.name, SMALL));
     let widest = widest.fold(0.0, f64::max);
     let edge = Rect {

@@ -136,20 +136,13 @@ pub fn upwards(
     }
 }
 
-/// Swatches with names in one line, broken where it is full; returns the height used.
-pub fn key(
-    scene: &mut Scene,
-    face: &Face,
-    entries: &[(&str, Fill)],
-    left: f64,
-    top: f64,
-    right: f64,
-) -> f64 {
-    let (mut x, mut y) = (left, top);
+/// Swatches with names at the top of a place, broken where a line is full; returns the height used.
+pub fn key(scene: &mut Scene, face: &Face, entries: &[(&str, Fill)], within: Rect) -> f64 {
+    let (mut x, mut y) = (within.left, within.top);
     for (name, fill) in entries {
         let width = 18.0 + face.width(name, EM) + 16.0;
-        if x + width > right && x > left {
-            (x, y) = (left, y + 1.5 * EM);
+        if x + width > within.right && x > within.left {
+            (x, y) = (within.left, y + 1.5 * EM);
         }
         let swatch = Rect {
             left: x,
@@ -161,7 +154,7 @@ pub fn key(
         scene.write(*name, (x + 18.0, y + 10.0), Side::Left, EM, INK);
         x += width;
     }
-    y + 1.5 * EM - top
+    y + 1.5 * EM - within.top
 }
 
 /// How a bar is filled.

@@ -58,14 +58,7 @@ pub fn scene(f: &Figure) -> Result<Scene> {
         let entry = |(i, name)| (name, fill(i));
         let names = f.families.iter().map(String::as_str).enumerate();
         let entries: Vec<(&str, Fill)> = names.map(entry).collect();
-        inner.top += chrome::key(
-            &mut scene,
-            &face,
-            &entries,
-            inner.left,
-            inner.top,
-            inner.right,
-        );
+        inner.top += chrome::key(&mut scene, &face, &entries, inner);
     }
     let at = (inner.left, inner.top + 10.0);
     scene.write(

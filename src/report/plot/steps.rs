@@ -45,14 +45,7 @@ pub fn scene(s: &Steps) -> Result<Scene> {
         .filter(|p| s.ways.iter().any(|w| w.parts[*p] > 0.0))
         .collect();
     let entries: Vec<(&str, Fill)> = shown.iter().map(|p| (PARTS[*p].0, FILLS[*p])).collect();
-    let height = chrome::key(
-        &mut scene,
-        &face,
-        &entries,
-        inner.left,
-        inner.top,
-        inner.right,
-    );
+    let height = chrome::key(&mut scene, &face, &entries, inner);
     let names = s
         .ways
         .iter()

@@ -43,14 +43,7 @@ pub fn scene(t: &Tiers) -> Result<Scene> {
         .iter()
         .map(|tier| (TIERS[*tier].0, fill(*tier)))
         .collect();
-    chrome::key(
-        &mut scene,
-        &face,
-        &entries,
-        inner.left,
-        inner.top,
-        inner.right,
-    );
+    chrome::key(&mut scene, &face, &entries, inner);
     let lower = if t.destroyed_mass.is_empty() {
         0.0
     } else {

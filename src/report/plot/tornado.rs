@@ -37,14 +37,7 @@ pub fn scene(t: &Tornado) -> Result<Scene> {
         ("at its p5", Fill::Hatched(VERMILION)),
         ("at its p95", Fill::Plain(BLUE)),
     ];
-    let used = chrome::key(
-        &mut scene,
-        &face,
-        &entries,
-        inner.left,
-        inner.top,
-        inner.right,
-    );
+    let used = chrome::key(&mut scene, &face, &entries, inner);
     let names: Vec<String> = t.bars.iter().map(|b| cause(&b.cause)).collect();
     let widest = names
         .iter()
