@@ -105,7 +105,7 @@ impl<'a> Stepper<'a> {
             }),
             under_way: (0.0, 0.0),
             prepared,
-            cost: prepared.batch(1),
+            cost: BatchCost::default(),
             sized: 0,
             streamed: false,
             gap: Ps::ZERO,
@@ -226,8 +226,8 @@ impl<'a> Stepper<'a> {
         }
     }
 
-    /// Takes up the costs of a batch of `m`.
-    fn size(&mut self, m: u32) {
+    /// Takes up the costs of a batch of `m`, as [`Stepper::step`] does where they are others than before.
+    pub fn size(&mut self, m: u32) {
         if self.sized != m {
             self.sized = m;
             self.cost = self.prepared.batch(m);

@@ -278,13 +278,7 @@ impl Model {
         if let WeightFormat::File(file) = format {
             return file.bytes;
         }
-        let count = self.layers.len();
         let small = u64::from(self.hidden) * format.small();
-        let layers = self
-            .layers
-            .iter()
-            .enumerate()
-            .map(|(i, l)| self.layer_bytes(l, i, count, format));
         let head = whole(format.copy_bytes(&self.head_matrix(), 0.0));
         let embedding = match format {
             // llama.cpp quantises a shared embedding as the output it also is.
@@ -293,18 +287,30 @@ impl Model {
             _ => 2 * self.vocab_matrix(),
         };
         WeightBytes {
-            layers: layers.sum::<u64>() + small,
+            layers: self.layers_bytes(format) + small,
             embedding,
             head: if self.tied { 0 } else { head },
         }
     }
 
-    fn layer_bytes(&self, layer: &Layer, index: usize, count: usize, format: &WeightFormat) -> u64 {
-        let wide = if Mixture::more_bits(index, count) {
-            1.0
-        } else {
-            0.0
-        };
+    /// All layers; those alike are worked out once.
+    fn layers_bytes(&self, format: &WeightFormat) -> u64 {
+        let count = self.layers.len();
+        let mut known: Vec<(&Layer, bool, u64)> = Vec::new();
+        let bytes = self.layers.iter().enumerate().map(|(index, layer)| {
+            let more = Mixture::more_bits(index, count);
+            let same = known.iter().find(|(l, m, _)| *l == layer && *m == more);
+            same.map(|(.., bytes)| *bytes).unwrap_or_else(|| {
+                let bytes = self.layer_bytes(layer, more, format);
+                known.push((layer, more, bytes));
+                bytes
+            })
+        });
+        bytes.sum()
+    }
+
+    fn layer_bytes(&self, layer: &Layer, more_bits: bool, format: &WeightFormat) -> u64 {
+        let wide = if more_bits { 1.0 } else { 0.0 };
         let matrices: u64 = layer
             .matrices(self.hidden)
             .iter()

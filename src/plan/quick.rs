@@ -29,11 +29,13 @@ pub(super) fn at_points(prepared: &Prepared, timeline: &Timeline, batch: u32, po
     } else {
         0.0
     };
+    let mut stepper = Stepper::new(prepared);
+    stepper.size(batch);
     let seconds: f64 = (0..n)
         .map(|i| {
             let step = (2 * u64::from(i) + 1) * u64::from(timeline.steps) / (2 * u64::from(n));
             period(
-                prepared,
+                stepper.clone(),
                 &held(prepared, timeline, u32::try_from(step).unwrap_or(0), batch),
                 batch,
                 spill,
@@ -61,9 +63,8 @@ fn held(prepared: &Prepared, timeline: &Timeline, step: u32, batch: u32) -> Held
     }
 }
 
-/// Steady seconds of a step.
-fn period(prepared: &Prepared, held: &Held, batch: u32, spill: f64) -> f64 {
-    let mut stepper = Stepper::new(prepared);
+/// Steady seconds of a step of a machine at rest.
+fn period(mut stepper: Stepper<'_>, held: &Held, batch: u32, spill: f64) -> f64 {
     let mut begin = Ps::ZERO;
     for _ in 0..WARM {
         begin = stepper

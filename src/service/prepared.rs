@@ -50,7 +50,7 @@ pub struct Class {
 }
 
 /// What a step of `m` sequences costs apart from attention and transfers (s), per class where a vector.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BatchCost {
     /// Sequences.
     pub m: u32,

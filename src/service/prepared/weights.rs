@@ -21,6 +21,9 @@ impl Prepared {
     /// Fills in what each class has in host memory.
     pub(super) fn place_weights(&mut self) {
         let d = &self.deployment;
+        let Some(host) = d.host_weights else {
+            return;
+        };
         let layers = d.model.weights_bytes(&d.weights).layers as f64;
         let matrices = |c: &Class| -> f64 {
             let all = c.layer.matrices(d.model.hidden);
@@ -34,10 +37,10 @@ impl Prepared {
             .iter()
             .map(|c| f64::from(c.count) * matrices(c))
             .sum();
-        let share = match d.host_weights {
-            Some(HostWeights::Share(share)) => share,
-            Some(HostWeights::Size(size)) => (size.as_f64() / layers).min(1.0),
-            Some(HostWeights::Fit) | None => 0.0,
+        let share = match host {
+            HostWeights::Share(share) => share,
+            HostWeights::Size(size) => (size.as_f64() / layers).min(1.0),
+            HostWeights::Fit => 0.0,
         };
         let scale = share * layers / all.max(1.0) / f64::from(d.gpus);
         let each: Vec<f64> = self.classes.iter().map(|c| scale * matrices(c)).collect();
