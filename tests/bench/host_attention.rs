@@ -22,9 +22,12 @@ fn seconds(work: impl FnOnce()) -> f64 {
     begin.elapsed().as_secs_f64()
 }
 
-/// Finite binary16 numbers of either sign, from 64 bytes' boundary on.
+/// A page's boundary \[bytes\], where pages of a cache begin.
+const PAGE: usize = 4096;
+
+/// Finite binary16 numbers of either sign, from a page's boundary on.
 fn numbers(bytes: usize) -> (Vec<u8>, usize) {
-    let mut all = vec![0u8; bytes + 64];
+    let mut all = vec![0u8; bytes + PAGE];
     all.par_chunks_mut(1 << 20)
         .enumerate()
         .for_each(|(chunk, to)| {
@@ -34,7 +37,7 @@ fn numbers(bytes: usize) -> (Vec<u8>, usize) {
                 b.copy_from_slice(&bits.to_le_bytes());
             }
         });
-    let at = all.as_ptr().align_offset(64).min(64);
+    let at = all.as_ptr().align_offset(PAGE).min(PAGE);
     (all, at)
 }
 

@@ -17,16 +17,16 @@ use super::vector::{Block, LANES, Vector};
 pub(super) const TILE: usize = 32;
 
 /// Queries that are taken together at most.
-const MOST: usize = 8;
+pub(super) const MOST: usize = 8;
 
 /// Tokens that stay in a cache while the queries of a large group go over them in turn: whole tiles.
 const STAY: usize = 512;
 
-/// Vectors of a tile's products.
-const VECTORS: usize = TILE * MOST / LANES;
+/// A tile's products, then weights.
+pub(super) type Scores = [Block; TILE * MOST / LANES];
 
 /// Sixteen binary16 numbers.
-type Halves = [u8; 2 * LANES];
+pub(super) type Halves = [u8; 2 * LANES];
 
 /// What a group of queries attends to.
 #[derive(Clone, Copy, Debug)]
@@ -98,16 +98,22 @@ impl Softmax {
 
 /// Rows of a tile.
 #[derive(Clone, Copy)]
-struct Rows<'a> {
+pub(super) struct Rows<'a> {
     all: &'a [Halves],
     blocks: usize,
     count: usize,
 }
 
 impl<'a> Rows<'a> {
+    /// All of them, one after another.
+    #[inline(always)]
+    pub(super) fn whole(&self) -> &'a [Halves] {
+        &self.all[..self.count * self.blocks]
+    }
+
     /// Row `r`, the last again beyond it.
     #[inline(always)]
-    fn row(&self, r: usize) -> &'a [Halves] {
+    pub(super) fn row(&self, r: usize) -> &'a [Halves] {
         let at = r.min(self.count - 1) * self.blocks;
         &self.all[at..at + self.blocks]
     }
@@ -176,7 +182,7 @@ fn sixteen<V: Vector, const R: usize, const C: usize>(
 
 /// Asks for the lines of some blocks, four lines at a time.
 #[inline(always)]
-fn fetch<V: Vector>(blocks: &[Halves]) {
+pub(super) fn fetch<V: Vector>(blocks: &[Halves]) {
     let (fours, rest) = blocks.as_chunks::<8>();
     for four in fours {
         V::fetch(&four[0]);
@@ -189,13 +195,14 @@ fn fetch<V: Vector>(blocks: &[Halves]) {
     }
 }
 
-/// Products of the tile's keys with `C` queries, asking for the rows `ahead` meanwhile; returns their maximum by lanes.
+/// Products of the tile's keys with `C` queries, `R = 16 / C` keys at a time, asking for the rows `ahead` meanwhile; returns
+/// their maximum by lanes.
 #[inline(always)]
-fn products<V: Vector, const R: usize, const C: usize>(
+pub(super) fn in_turn<V: Vector, const R: usize, const C: usize>(
     keys: Rows<'_>,
     ahead: &[Halves],
     queries: &[&[Block]; MOST],
-    scores: &mut [Block; VECTORS],
+    scores: &mut Scores,
 ) -> V {
     let mut most = V::splat(f32::NEG_INFINITY);
     let mut ahead = ahead.chunks(R * queries[0].len());
@@ -242,7 +249,7 @@ fn raise<V: Vector, const C: usize>(most: V, run: &mut Softmax, outs: &mut [&mut
 /// Products of `rows` tokens to weights under the running maxima, which grow seldom.
 #[inline(always)]
 fn weigh<V: Vector, const R: usize, const C: usize>(
-    scores: &mut [Block; VECTORS],
+    scores: &mut Scores,
     rows: usize,
     most: V,
     run: &mut Softmax,
@@ -282,13 +289,11 @@ fn strip<V: Vector, const N: usize, const M: usize, const C: usize>(
         }
     }
     let mut ahead = ahead.chunks_exact(outs[c0].len());
-    let mut rows = &values.all[from..];
-    for weights in weights.iter().take(values.count) {
+    for (t, weights) in weights.iter().enumerate().take(values.count) {
         if let Some(ahead) = ahead.next() {
             fetch::<V>(&ahead[from..from + N]);
         }
-        let row = &rows[..N];
-        rows = &rows[values.blocks.min(rows.len())..];
+        let row = &values.all[t * values.blocks + from..][..N];
         let mut v = [V::splat(0.0); N];
         for n in 0..N {
             v[n] = V::halves(&row[n]);
@@ -377,7 +382,7 @@ fn pass<V: Vector, const R: usize, const C: usize>(
         *outs = row;
     }
     let mut run = Softmax::of::<C>(runs);
-    let mut scores = [[0.0; LANES]; VECTORS];
+    let mut scores = [[0.0; LANES]; TILE * MOST / LANES];
     for at in (from..to).step_by(TILE) {
         let end = to.min(at + TILE);
         let rows = |all| Rows {
@@ -389,7 +394,7 @@ fn pass<V: Vector, const R: usize, const C: usize>(
         let all = &over.values[at * blocks..end * blocks];
         let values = rows(all);
         let soon = if first { all } else { &[] };
-        let most = products::<V, R, C>(keys, soon, &q, &mut scores);
+        let most = V::products::<R, C>(keys, soon, &q, &mut scores);
         weigh::<V, R, C>(&mut scores, keys.count, most, &mut run, &mut outs);
         let next = if first {
             &over.keys[end * blocks..]

@@ -15,6 +15,8 @@ mod blocks;
 mod bytes;
 mod curve;
 #[cfg(target_arch = "x86_64")]
+mod piped;
+#[cfg(target_arch = "x86_64")]
 mod registers;
 mod tile;
 mod vector;

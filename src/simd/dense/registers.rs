@@ -4,6 +4,7 @@
 
 use std::arch::x86_64::*;
 
+use super::attend::{Halves, MOST, Rows, Scores};
 use super::vector::{Block, LANES, MAGIC, Vector};
 
 /// Two halves of eight lanes.
@@ -276,36 +277,59 @@ impl Avx512 {
     }
 }
 
-/// Halves of both added: of `a`, then of `b`; one blend and one shuffle, as for AVX2.
-#[inline(always)]
-fn eights(a: __m512, b: __m512) -> __m512 {
-    // SAFETY: the caller is compiled for AVX-512.
-    unsafe {
-        let outer = _mm512_mask_blend_ps(0xff00, a, b);
-        _mm512_add_ps(outer, _mm512_shuffle_f32x4::<0x4e>(a, b))
+/// The steps of the tree for two vectors each, one blend and one shuffle a step, as for AVX2.
+impl Avx512 {
+    /// Halves of both added: of `self`, then of `b`.
+    #[inline(always)]
+    pub(super) fn eights(self, b: Self) -> Self {
+        // SAFETY: the caller is compiled for AVX-512.
+        unsafe {
+            let outer = _mm512_mask_blend_ps(0xff00, self.0, b.0);
+            let inner = _mm512_shuffle_f32x4::<0x4e>(self.0, b.0);
+            Self(_mm512_add_ps(outer, inner))
+        }
     }
-}
 
-/// Vectors `first`, `first + 4`, `+ 8` and `+ 12` as one of quarters: the first two steps of the tree.
-#[inline(always)]
-fn quarters(rows: &[Avx512; LANES], first: usize) -> __m512 {
-    let a = eights(rows[first].0, rows[first + 8].0);
-    let b = eights(rows[first + 4].0, rows[first + 12].0);
-    // SAFETY: the caller is compiled for AVX-512.
-    unsafe {
-        let outer = _mm512_mask_blend_ps(0xf0f0, a, b);
-        let places = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
-        _mm512_add_ps(outer, _mm512_permutex2var_ps(a, places, b))
+    /// Halves of each half of both added: in each half of `self`, then of `b`.
+    #[inline(always)]
+    pub(super) fn fours(self, b: Self) -> Self {
+        // SAFETY: the caller is compiled for AVX-512.
+        unsafe {
+            let outer = _mm512_mask_blend_ps(0xf0f0, self.0, b.0);
+            let places =
+                _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+            Self(_mm512_add_ps(
+                outer,
+                _mm512_permutex2var_ps(self.0, places, b.0),
+            ))
+        }
     }
-}
 
-/// Halves of each quarter of both added: in each quarter of `a`, then of `b`.
-#[inline(always)]
-fn pairs(a: __m512, b: __m512) -> __m512 {
-    // SAFETY: the caller is compiled for AVX-512.
-    unsafe {
-        let inner = _mm512_shuffle_pd::<0x55>(_mm512_castps_pd(a), _mm512_castps_pd(b));
-        _mm512_add_ps(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_castpd_ps(inner))
+    /// Halves of each quarter of both added: in each quarter of `self`, then of `b`.
+    #[inline(always)]
+    pub(super) fn twos(self, b: Self) -> Self {
+        // SAFETY: the caller is compiled for AVX-512.
+        unsafe {
+            let inner = _mm512_shuffle_pd::<0x55>(_mm512_castps_pd(self.0), _mm512_castps_pd(b.0));
+            Self(_mm512_add_ps(
+                _mm512_mask_blend_ps(0xcccc, self.0, b.0),
+                _mm512_castpd_ps(inner),
+            ))
+        }
+    }
+
+    /// Pairs of both added, in turn.
+    #[inline(always)]
+    pub(super) fn ones(self, b: Self) -> Self {
+        // SAFETY: the caller is compiled for AVX-512.
+        unsafe {
+            let places =
+                _mm512_setr_epi32(1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
+            Self(_mm512_add_ps(
+                _mm512_mask_blend_ps(0xaaaa, self.0, b.0),
+                _mm512_permutex2var_ps(self.0, places, b.0),
+            ))
+        }
     }
 }
 
@@ -420,17 +444,24 @@ impl Vector for Avx512 {
 
     #[inline(always)]
     fn totals(rows: &[Self; LANES]) -> Self {
-        let even = pairs(quarters(rows, 0), quarters(rows, 2));
-        let odd = pairs(quarters(rows, 1), quarters(rows, 3));
-        // SAFETY: the caller is compiled for AVX-512.
-        unsafe {
-            let places =
-                _mm512_setr_epi32(1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
-            let other = _mm512_permutex2var_ps(even, places, odd);
-            Self(_mm512_add_ps(
-                _mm512_mask_blend_ps(0xaaaa, even, odd),
-                other,
-            ))
+        let mut fours = [rows[0]; 4];
+        for i in 0..4 {
+            let (low, high) = (
+                rows[i].eights(rows[i + 8]),
+                rows[i + 4].eights(rows[i + 12]),
+            );
+            fours[i] = low.fours(high);
         }
+        fours[0].twos(fours[2]).ones(fours[1].twos(fours[3]))
+    }
+
+    #[inline(always)]
+    fn products<const R: usize, const C: usize>(
+        keys: Rows<'_>,
+        ahead: &[Halves],
+        queries: &[&[Block]; MOST],
+        scores: &mut Scores,
+    ) -> Self {
+        super::piped::products::<R, C>(keys, ahead, queries, scores)
     }
 }

@@ -3,6 +3,7 @@
 //! The loops are written once over this trait; what a path adds is only how a lane-wise operation is done. All operations
 //! are exact by IEEE 754 (a fused multiply-add is one rounding), so paths cannot differ.
 
+use super::attend::{self, Halves, MOST, Rows, Scores};
 use crate::simd::lanes::widen_one;
 
 /// Lanes of a vector.
@@ -52,6 +53,16 @@ pub(super) trait Vector: Copy {
     fn fetch(soon: &[u8; 2 * LANES]);
     /// Lane `i` is the sum of vector `i` by the reduction tree: halves of 8, 4, 2, 1.
     fn totals(rows: &[Self; LANES]) -> Self;
+    /// See [`attend::in_turn`].
+    #[inline(always)]
+    fn products<const R: usize, const C: usize>(
+        keys: Rows<'_>,
+        ahead: &[Halves],
+        queries: &[&[Block]; MOST],
+        scores: &mut Scores,
+    ) -> Self {
+        attend::in_turn::<Self, R, C>(keys, ahead, queries, scores)
+    }
 }
 
 /// The plain one.
