@@ -1,9 +1,12 @@
 //! `kvplan plan --find`: the most that keeps to limits.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
 use clap::Args;
 
 use crate::error::{Error, Result};
-use crate::plan::solve::{Find, Limits, solve};
+use crate::plan::solve::{Find, Limits, searches, solve};
 use crate::report::{Style, json, md, solve as page, table};
 use crate::scenario::settings::Origin;
 use crate::scenario::{Question, Settings};
@@ -12,6 +15,7 @@ use crate::units::text;
 use super::Answer;
 use super::flags::Format;
 use super::out::Out;
+use super::progress;
 
 /// What to find, and under which limits.
 #[derive(Clone, Debug, Args)]
@@ -51,19 +55,8 @@ impl FindArgs {
     /// Fills in what the search needs and nobody said.
     ///
     /// # Errors
-    /// Usage: intervals of a search. Internal: a setting that does not exist.
+    /// Internal: a setting that does not exist.
     pub fn adapt(&self, settings: &mut Settings) -> Result<()> {
-        if self.find().is_some() {
-            if settings
-                .asked("intervals")
-                .is_some_and(|g| g.text() != "none")
-            {
-                return Err(settings
-                    .wrong("intervals", "a search has best estimates only: its answer is proven by running the next one")
-                    .help("leave it out, or ask for the answer with `kvplan plan`"));
-            }
-            settings.clear("intervals");
-        }
         if self.find() != Some(Find::MaxRate) {
             return Ok(());
         }
@@ -99,7 +92,10 @@ impl FindArgs {
             max_ddr: self.max_ddr,
             price: self.price,
         };
-        let found = solve(question, settings, find, &limits)?;
+        let done = Arc::new(AtomicU64::new(0));
+        let bar = progress::searches(searches(question), Arc::clone(&done), out.quiet());
+        let found = solve(question, settings, find, &limits, &done)?;
+        drop(bar);
         if format != Format::Table {
             found.notes.iter().for_each(|n| out.note(n)); // a page shows its own
         }

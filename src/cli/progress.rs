@@ -42,6 +42,14 @@ pub fn cells(total: u64, done: Arc<AtomicU64>, quiet: bool) -> Watch {
     })
 }
 
+/// Watches `total` searches, those done counted by whoever does them.
+pub fn searches(total: u64, done: Arc<AtomicU64>, quiet: bool) -> Watch {
+    let template = "{msg} {wide_bar} {human_pos} of {human_len}, {eta} left";
+    start("searches", template, total, quiet, move || {
+        done.load(Ordering::Relaxed)
+    })
+}
+
 /// Watches a model run `total` tokens at most, those run counted by whoever runs them.
 pub fn tokens(total: u64, done: Arc<AtomicU64>, quiet: bool) -> Watch {
     let template = "{msg} {wide_bar} {human_pos} of {human_len}, {per_sec}, at most {eta} left";

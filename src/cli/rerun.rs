@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
 use clap::Args;
 use serde_json::Value;
@@ -152,7 +153,13 @@ fn solution(saved: Value, to: Option<&Path>, out: &mut Out) -> Result<Answer> {
     if let Some(path) = to {
         out.to_file(path)?;
     }
-    let mut found = solve(&asked, &settings, *find, &Limits::of(&saved.limits))?;
+    let mut found = solve(
+        &asked,
+        &settings,
+        *find,
+        &Limits::of(&saved.limits),
+        &AtomicU64::new(0),
+    )?;
     found.question = saved.question;
     out.result(&json::pretty(&found)?)?;
     Ok(Answer::of(found.any()))

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::plan::solve::Find;
-use crate::plan::solve::answer::{Point, Solution, Solved};
+use crate::plan::solve::answer::{Point, Solution, Solved, SolvedIntervals};
 
 use super::cells::{NONE, card, count, figure, size, spaced, time};
 use super::csv;
@@ -16,6 +16,7 @@ pub fn page(s: &Solution) -> Page {
     let mut grid = Grid::new([
         "CARD",
         "ANSWER",
+        "p5 TO p95",
         "TPOT\np99",
         "TTFT\np99",
         "HBM",
@@ -28,6 +29,7 @@ pub fn page(s: &Solution) -> Page {
         grid.row([
             card(&row.hardware, row.gpus),
             row.answer.map_or_else(|| NONE.into(), |a| shown(s, a)),
+            row.intervals.map_or_else(|| NONE.into(), |i| ends(s, i)),
             time(at.and_then(|p| p.tpot_p99_s)),
             time(at.and_then(|p| p.ttft_p99_s)),
             at.and_then(|p| p.hbm_peak_bytes)
@@ -61,6 +63,47 @@ pub(super) fn shown(s: &Solution, value: f64) -> String {
     find.map_or_else(|| figure(Some(value)), |(_, f)| f.shown(value))
 }
 
+/// Both ends of an answer, the unit once.
+pub(super) fn ends(s: &Solution, i: SolvedIntervals) -> String {
+    let end = |x: Option<f64>| x.map_or_else(|| "none".into(), |x| shown(s, x));
+    let (low, high) = (end(i.answer_p5), end(i.answer_p95));
+    let number = |text: &str| text.split(' ').next().unwrap_or_default().to_string();
+    let same = low.split_once(' ').map(|x| x.1) == high.split_once(' ').map(|x| x.1);
+    if low == high {
+        low
+    } else if same {
+        format!("{} to {high}", number(&low))
+    } else {
+        format!("{low} to {high}")
+    }
+}
+
+/// What the draws say of an answer: how far it moves, how often it keeps, and what keeps in nearly all of them.
+pub(super) fn drawn(s: &Solution, row: &Solved) -> Option<String> {
+    let i = row.intervals?;
+    let share = figure(Some(100.0 * i.keeps_share));
+    let draws = i.draws;
+    if row.answer.is_none() {
+        return Some(format!(
+            "In {share} % of {draws} draws of what is not known exactly something keeps to the limits."
+        ));
+    }
+    let safe = if s.find == Find::MinHbm.word() {
+        i.answer_p95
+    } else {
+        i.answer_p5
+    };
+    let safe = safe.map_or_else(
+        || "In more than 5 % of them nothing does.".into(),
+        |x| format!("In 95 % of them {} would.", shown(s, x)),
+    );
+    Some(format!(
+        "Over {draws} draws of what is not known exactly the answer is {} (5th to 95th percentile); the one above keeps to the \
+         limits in {share} % of them. {safe}",
+        ends(s, i)
+    ))
+}
+
 /// The limits in a sentence.
 pub(super) fn limits(s: &Solution) -> String {
     let l = &s.limits;
@@ -91,6 +134,9 @@ fn card_section(page: &mut Page, s: &Solution, row: &Solved) {
     ));
     let (text, mood) = answer(s, row);
     page.push(Block::Verdict(text, mood));
+    if let Some(drawn) = drawn(s, row) {
+        page.text(drawn);
+    }
     let mut grid = Grid::new([
         "POINT",
         "AT",
@@ -158,6 +204,7 @@ pub fn table(s: &Solution) -> Result<String> {
         "best.output_tokens_per_s", "best.preemptions",
         "next.value", "next.tpot_p99_s", "next.ttft_p99_s", "next.hbm_peak_bytes", "next.ddr_peak_bytes",
         "next.output_tokens_per_s", "next.preemptions",
+        "intervals.draws", "intervals.answer_p5", "intervals.answer_p95", "intervals.keeps_share",
     ];
     let rows: Vec<Vec<String>> = s
         .rows

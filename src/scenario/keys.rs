@@ -169,7 +169,7 @@ pub const KEYS: &[Key] = &[
         "Seed of every random draw"),
     Key { plan: Some("few"),
         ..key("intervals", "HOW", Kind::Text, None, &["none", "few", "full"],
-        "5th and 95th percentile over draws of what is not known exactly: none, few (20 draws), full (1,000; 100 under load)") },
+        "5th and 95th percentile over draws of what is not known exactly: none, few (20 draws), full (1,000; 100 under load or to find)") },
 ];
 
 /// The row of a setting.

@@ -90,6 +90,7 @@ mod serve_replicas;
 mod serve_support;
 mod service;
 mod solve;
+mod solve_draws;
 mod standin;
 mod standin_driver;
 mod sweep;

@@ -1,6 +1,7 @@
 //! `plan --find`: the answer is the last that keeps to the limits, the next does not, and both were run.
 
 use std::process::Command;
+use std::sync::atomic::AtomicU64;
 
 use kvplan::plan::simulate;
 use kvplan::plan::solve::answer::Solution;
@@ -9,13 +10,14 @@ use kvplan::scenario::settings::Origin;
 use kvplan::scenario::{Scenario, Settings, Verb, resolve};
 use kvplan::units::Bytes;
 
-fn settings(pairs: &[(&str, &str)]) -> Settings {
+pub(crate) fn settings(pairs: &[(&str, &str)]) -> Settings {
     let mut settings = Settings::defaults(Verb::Plan);
     let base = [
         ("model", "llama-3.1-8b"),
         ("weights", "bf16"),
         ("trace", "none"),
         ("hardware", "h100-sxm"),
+        ("intervals", "none"),
     ];
     for (name, value) in base.iter().chain(pairs) {
         settings
@@ -25,17 +27,17 @@ fn settings(pairs: &[(&str, &str)]) -> Settings {
     settings
 }
 
-fn found(pairs: &[(&str, &str)], find: Find, limits: &Limits) -> Solution {
+pub(crate) fn found(pairs: &[(&str, &str)], find: Find, limits: &Limits) -> Solution {
     let settings = settings(pairs);
     let question = resolve::question(&settings).unwrap();
-    solve(&question, &settings, find, limits).unwrap()
+    solve(&question, &settings, find, limits, &AtomicU64::new(0)).unwrap()
 }
 
-fn base(pairs: &[(&str, &str)]) -> Scenario {
+pub(crate) fn base(pairs: &[(&str, &str)]) -> Scenario {
     resolve::question(&settings(pairs)).unwrap().base
 }
 
-const SHORT: [(&str, &str); 2] = [("prompt", "256"), ("output", "256")];
+pub(crate) const SHORT: [(&str, &str); 2] = [("prompt", "256"), ("output", "256")];
 
 /// Every batch from 1 on by `simulate`: the first that is too slow is the next of the answer.
 #[test]

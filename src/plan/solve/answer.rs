@@ -68,6 +68,9 @@ pub struct Solved {
     pub gpus: u32,
     /// The answer in `unit`; null if nothing keeps to the limits.
     pub answer: Option<f64>,
+    /// How far the answer moves with what is not known exactly; absent where nothing was drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<SolvedIntervals>,
     /// The limit that the next point breaks first: `tpot-p99`, `ttft-p99`, `max-hbm`, `max-ddr`, `hbm-capacity`,
     /// `ddr-capacity`, `cannot-run`; or `model-context`, `search-end` where there is no next.
     pub limited_by: String,
@@ -83,6 +86,19 @@ pub struct Solved {
     pub price_usd_per_gpu_hour: Option<f64>,
     /// What a million output tokens then cost at the answer.
     pub usd_per_million_output_tokens: Option<f64>,
+}
+
+/// The answer over draws of what is not known exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SolvedIntervals {
+    /// Draws, each searched anew.
+    pub draws: u32,
+    /// 5th percentile of the answers in `unit`; null if in more draws than that nothing keeps to the limits.
+    pub answer_p5: Option<f64>,
+    /// 95th percentile.
+    pub answer_p95: Option<f64>,
+    /// Share of the draws in which the answer keeps to the limits; where there is none, in which anything does.
+    pub keeps_share: f64,
 }
 
 /// A point that was run.

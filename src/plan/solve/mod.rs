@@ -4,13 +4,17 @@
 //! numbers by doubling, then halving. A point is a run of the engine, static or under load; limits are the p99 of the time
 //! per token (over steps of a static batch, over requests under load) and of the time to the first token, HBM and host
 //! memory, and always what the card has. The answer holds the best point and its neighbour beyond, which was run too and
-//! says which limit it breaks. Ignored: that a worse point may lie below a better one; the neighbour proves only itself. Under
+//! says which limit it breaks; draws of what is not known exactly say how far the answer moves (`draws`). Ignored: that a worse point may lie below a better one; the neighbour proves only itself. Under
 //! load that happens (scheduling anomalies), for a static batch it does not. Rival: a formula solved for the limit, which is
 //! exact for the formula.
 
 pub mod answer;
+mod draws;
 mod point;
+mod search;
 mod variable;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
@@ -24,9 +28,15 @@ use super::recordings::Recordings;
 use answer::{Given, SOLVE_SCHEMA, Solution, Solved};
 pub use point::Limits;
 use point::Tried;
+use search::{At, search};
 pub use variable::Find;
 
-/// Solves a question on all its cards.
+/// Searches that a question takes: one a card, and one a card and draw.
+pub fn searches(question: &Question) -> u64 {
+    question.cards.len() as u64 * (1 + u64::from(draws::count(&question.base)))
+}
+
+/// Solves a question on all its cards; `done` counts [`searches`].
 ///
 /// # Errors
 /// Usage: what is searched needs something that the question lacks. As `simulate` otherwise.
@@ -35,13 +45,14 @@ pub fn solve(
     settings: &Settings,
     find: Find,
     limits: &Limits,
+    done: &AtomicU64,
 ) -> Result<Solution> {
     find.check(&question.base, limits, settings)?;
     let traces = Recordings::open(&question.base.trace)?;
     let rows: Vec<Solved> = question
         .cards
         .par_iter()
-        .map(|card| row(&question.on(card), card, find, limits, &traces))
+        .map(|card| row(&question.on(card), card, find, limits, (&traces, done)))
         .collect::<Result<_>>()?;
     let setting = |a: &crate::scenario::Asked| Setting {
         name: a.name.into(),
@@ -87,17 +98,19 @@ fn row(
     card: &Card,
     find: Find,
     limits: &Limits,
-    traces: &Recordings,
+    (traces, done): (&Recordings, &AtomicU64),
 ) -> Result<Solved> {
-    let s = limits.within(s);
+    let (asked, s) = (s, limits.within(s));
     let range = find.range(&s);
     let mut tries = 0;
     let mut at = |n: u32| -> Result<Tried> {
         tries += 1;
         point::run(&find.with(&s, n)?, traces, limits)
     };
-    let found = search(range, &mut at)?;
-    let (best, next) = found;
+    let (best, next) = search(range, 0, |_| 1, &mut at)?;
+    done.fetch_add(1, Ordering::Relaxed);
+    let answer = best.as_ref().map(|b| b.0);
+    let intervals = draws::of_answer(asked, find, limits, (traces, done), answer)?;
     let price = limits.price.or(card
         .hardware
         .price
@@ -118,6 +131,7 @@ fn row(
         hardware_name: card.hardware.name.clone(),
         gpus: card.gpus,
         answer: best.as_ref().map(|(n, t)| find.value(*n, t)),
+        intervals,
         limited_by,
         why: why(find, best.as_ref(), next.as_ref()),
         best: best.as_ref().map(shown),
@@ -126,50 +140,6 @@ fn row(
         price_usd_per_gpu_hour: price,
         usd_per_million_output_tokens: cost,
     })
-}
-
-/// A number and what it gives.
-type At = (u32, Tried);
-
-/// The last number that keeps to the limits, counted from the easy end, and the next, which does not; by doubling, then
-/// halving. None first: not even the easiest does. None second: there is no next.
-fn search(
-    (easy, hard): (u32, u32),
-    at: &mut impl FnMut(u32) -> Result<Tried>,
-) -> Result<(Option<At>, Option<At>)> {
-    let up = hard >= easy;
-    let number = |k: u32| if up { easy + k } else { easy - k };
-    let most = easy.abs_diff(hard);
-    let first = at(number(0))?;
-    if !first.ok() {
-        return Ok((None, Some((number(0), first))));
-    }
-    let (mut good, mut best) = (0, first);
-    let mut beyond: Option<(u32, Tried)> = None;
-    let mut stride = 1u32;
-    while good < most && beyond.is_none() {
-        let k = good.saturating_add(stride).min(most);
-        let tried = at(number(k))?;
-        if tried.ok() {
-            (good, best) = (k, tried);
-            stride = stride.saturating_mul(2);
-        } else {
-            beyond = Some((k, tried));
-        }
-    }
-    let Some((mut bad, mut worst)) = beyond else {
-        return Ok((Some((number(good), best)), None));
-    };
-    while bad - good > 1 {
-        let k = good + (bad - good) / 2;
-        let tried = at(number(k))?;
-        if tried.ok() {
-            (good, best) = (k, tried);
-        } else {
-            (bad, worst) = (k, tried);
-        }
-    }
-    Ok((Some((number(good), best)), Some((number(bad), worst))))
 }
 
 fn why(find: Find, best: Option<&At>, next: Option<&At>) -> String {

@@ -90,7 +90,7 @@ impl Tried {
         }
     }
 
-    fn refused(why: String) -> Self {
+    pub(super) fn refused(why: String) -> Self {
         Self {
             broken: vec![("cannot-run", why)],
             ..Self::default()

@@ -165,6 +165,15 @@ impl Find {
         Ok(out)
     }
 
+    /// Places between the ends of a search that is close enough, `share` of them being a fiftieth of the whole way: rates are
+    /// a hundredth apart each.
+    pub(super) fn apart(self, share: u32) -> u32 {
+        match self {
+            Self::MaxRate => 2,
+            Self::MaxBatch | Self::MaxContext | Self::MinHbm => share,
+        }
+    }
+
     /// What a number stands for in the unit of the answer.
     pub(super) fn value(self, n: u32, tried: &Tried) -> f64 {
         match self {

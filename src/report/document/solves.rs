@@ -3,7 +3,7 @@
 use crate::plan::solve::answer::{Point, Solution, Solved};
 
 use super::super::cells::card;
-use super::super::solve::{limits, shown};
+use super::super::solve::{drawn, limits, shown};
 use super::data::{Cell, Data};
 use super::{Section, questions};
 
@@ -12,6 +12,11 @@ pub(super) fn sections(s: &Solution) -> Vec<Section> {
     let mut found = Section::new("found", &format!("Find {}", s.find));
     found.text(limits(s));
     found.data(cards(s));
+    for row in &s.rows {
+        if let Some(drawn) = drawn(s, row) {
+            found.text(format!("{}: {drawn}", card(&row.hardware, row.gpus)));
+        }
+    }
     let mut points = Section::new("points", "Where it stops");
     points.text("The answer, and the next point as it was run: it breaks the limit that is named.");
     points.data(both(s));
@@ -29,6 +34,8 @@ fn cards(s: &Solution) -> Data {
     let mut data = Data::new("found", "The answer by card")
         .text("card", "card")
         .figure("answer", &format!("answer_{}", s.unit))
+        .figure("p5", &format!("answer_p5_{}", s.unit))
+        .figure("p95", &format!("answer_p95_{}", s.unit))
         .text("limited by", "limited_by")
         .text("why", "why")
         .figure("tokens/s", "best.output_tokens_per_s")
@@ -42,6 +49,8 @@ fn cards(s: &Solution) -> Data {
         data.row([
             Cell::text(card(&row.hardware, row.gpus)),
             answer(s, row.answer),
+            answer(s, row.intervals.and_then(|i| i.answer_p5)),
+            answer(s, row.intervals.and_then(|i| i.answer_p95)),
             Cell::text(&row.limited_by),
             Cell::text(&row.why),
             Cell::figure(best.and_then(|p| p.output_tokens_per_s)),
@@ -52,7 +61,9 @@ fn cards(s: &Solution) -> Data {
             Cell::count(u64::from(row.tried)),
         ]);
     }
-    data.without_empty("price_usd_per_gpu_hour")
+    data.without_empty(&format!("answer_p5_{}", s.unit))
+        .without_empty(&format!("answer_p95_{}", s.unit))
+        .without_empty("price_usd_per_gpu_hour")
         .without_empty("usd_per_million_output_tokens")
 }
 

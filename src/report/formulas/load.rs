@@ -46,7 +46,11 @@ pub const SERVING: &[Formula] = &[
 #[rustfmt::skip] // one figure an entry
 pub const SOLVED: &[Formula] = &[
     f("answer", "the last number from the easy end whose run keeps to all limits, by doubling, then halving; best.value in the unit of the search", &["best.value", "next.value", "limited_by", "tried"], &[], "its neighbour was run, too, and breaks a limit; a further one may keep to them again under load"),
-    f("tried", "points that were run", &[], &[], ""),
+    f("tried", "points that were run for the best estimates", &[], &[], "without those of the draws"),
+    f("intervals.draws", "draws of every cause of uncertainty at once: a Latin hypercube by seed; each is a machine, searched anew from the answer on", &[], &[], "20, or 100 with --intervals full"),
+    f("intervals.answer_p5", "5th percentile over draws of what a search finds on the machine drawn", &["answer", "intervals.draws"], &[], "to 2 %; null if in more than 5 % of the draws nothing keeps to the limits"),
+    f("intervals.answer_p95", "95th percentile over draws of what a search finds on the machine drawn", &["answer", "intervals.draws"], &[], "to 2 %"),
+    f("intervals.keeps_share", "draws in which the answer's number keeps to the limits (without an answer: in which any does) / draws", &["answer", "intervals.draws"], &[], "about half where a limit of time stops it: best estimates are medians"),
     f("price_usd_per_gpu_hour", "--price, or what the machine's profile has", &["hardware", "gpus"], &[], "null if neither is known"),
     f("usd_per_million_output_tokens", "price x GPUs / 3600 / output tokens per second x 10^6, at the answer", &["price_usd_per_gpu_hour", "gpus", "best.output_tokens_per_s"], &[], "GPUs that are never idle: what is not used costs as much"),
     f("best", "the point of the answer, as `simulate` runs it", &["answer", "next.value"], &[], ""),

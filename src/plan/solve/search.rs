@@ -1,0 +1,86 @@
+//! The last number that keeps to the limits, and the next, which does not.
+//!
+//! From a start outwards by doubling until one that keeps and one that does not are known, then by halving. From the easy
+//! end a search costs twice the logarithm of the answer; from near the answer, twice that of how far it lies off.
+
+use super::point::Tried;
+use crate::error::Result;
+
+/// A number and what it gives.
+pub(super) type At = (u32, Tried);
+
+/// The last number that keeps to the limits, counted from the easy end, and the next, which does not, no more than `apart(k)`
+/// places from it (1: neighbours), `k` places from the easy end. None first: not even the easiest does. None second: there
+/// is no next. Begins `start` places from the easy end.
+pub(super) fn search(
+    (easy, hard): (u32, u32),
+    start: u32,
+    apart: impl Fn(u32) -> u32,
+    at: &mut impl FnMut(u32) -> Result<Tried>,
+) -> Result<(Option<At>, Option<At>)> {
+    let number = |k: u32| if hard >= easy { easy + k } else { easy - k };
+    let most = easy.abs_diff(hard);
+    let (mut good, mut bad): (Option<At>, Option<At>) = (None, None);
+    let (mut next, mut stride) = (Some(start.min(most)), 1u32);
+    while let Some(k) = next {
+        let tried = at(number(k))?;
+        if tried.ok() {
+            good = Some((k, tried));
+        } else {
+            bad = Some((k, tried));
+        }
+        next = match (&good, &bad) {
+            (Some((g, _)), None) if *g < most => Some(g.saturating_add(stride).min(most)),
+            (None, Some((b, _))) if *b > 0 => Some(b.saturating_sub(stride)),
+            (Some((g, _)), Some((b, _))) if b - g > apart(*g).max(1) => Some(g + (b - g) / 2),
+            _ => None,
+        };
+        stride = stride.saturating_mul(2);
+    }
+    let place = |(k, tried): At| (number(k), tried);
+    Ok((good.map(place), bad.map(place)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a search finds where the first `n` places keep, and which numbers it tried.
+    fn found(range: (u32, u32), start: u32, keep: u32) -> ([Option<u32>; 2], Vec<u32>) {
+        let mut tried = Vec::new();
+        let (good, bad) = search(range, start, |_| 1, &mut |n| {
+            tried.push(n);
+            let fine = n.abs_diff(range.0) < keep;
+            Ok(if fine {
+                Tried::default()
+            } else {
+                Tried::refused("too much".into())
+            })
+        })
+        .unwrap();
+        ([good.map(|g| g.0), bad.map(|b| b.0)], tried)
+    }
+
+    /// From 1 by 1, 2, 4: 1, 2, 4, 8; then half of 4 to 8: 6, 5.
+    #[test]
+    fn doubles_then_halves() {
+        let (ends, tried) = found((1, 100), 0, 5);
+        assert_eq!(ends, [Some(5), Some(6)]);
+        assert_eq!(tried, [1, 2, 4, 8, 6, 5]);
+    }
+
+    #[test]
+    fn every_start_finds_the_same_in_either_direction() {
+        for keep in 0..=12 {
+            for start in 0..=15 {
+                for range in [(1, 11), (11, 1), (5, 5)] {
+                    let (ends, tried) = found(range, start, keep);
+                    assert_eq!(ends, found(range, 0, keep).0, "{range:?} {start} {keep}");
+                    assert!(tried.len() <= 9, "{tried:?}");
+                }
+            }
+        }
+        assert_eq!(found((1, 10), 4, 0).0, [None, Some(1)]);
+        assert_eq!(found((10, 1), 4, 99).0, [Some(1), None]);
+    }
+}
