@@ -133,7 +133,7 @@ fn answer(
             served.run = Arc::unwrap_or_clone(ran.run);
             if out.fits {
                 let mut seen = served::serving(&case, load, &served);
-                seen.intervals = uncertain::of_load(scenario, load, traces, &seen)?;
+                seen.intervals = uncertain::of_load(scenario, traces, &seen)?;
                 out.serving = Some(seen);
             }
             out

@@ -4,14 +4,15 @@
 //! drawn when the scenario is resolved, so that everything after it (budget, placements, engine) sees one list.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::engine::serve::GiveWay;
 use crate::error::Result;
 use crate::workload::{Arrivals, Drawn, Load, Slo};
 
-use super::contradict;
 use super::read::{MAX_TOKENS, number, seed, text_of, word};
 use super::settings::Settings;
+use super::{Scenario, contradict};
 
 /// Requests that come where nobody says how many.
 const REQUESTS: u32 = 200;
@@ -45,6 +46,11 @@ impl UnderLoad {
         files
     }
 
+    /// Whether another seed gives other lengths.
+    pub fn draws_lengths(&self) -> bool {
+        self.arrivals.file().is_none() && self.lengths != Drawn::Fixed
+    }
+
     /// Largest prompt and largest output.
     pub(super) fn longest(&self) -> (u32, u32) {
         let all = self.load.requests.iter();
@@ -59,6 +65,26 @@ impl UnderLoad {
         for request in &mut out.load.requests {
             request.arrival = crate::units::Ps::ZERO;
         }
+        out
+    }
+}
+
+impl Scenario {
+    /// The same load with arrivals and lengths drawn by another seed; what a file says stays as it is.
+    #[must_use]
+    pub fn redrawn(&self, seed: u64) -> Self {
+        let mut out = self.clone();
+        let Some(load) = &mut out.load else {
+            return out;
+        };
+        let load = Arc::make_mut(load);
+        if load.arrivals.file().is_some() {
+            return out;
+        }
+        let n = u32::try_from(load.load.requests.len()).unwrap_or(u32::MAX);
+        let fixed = (self.prompt, self.output);
+        load.load = Load::new(&load.arrivals, &load.lengths, n, fixed, seed);
+        (out.prompt, out.output) = load.longest();
         out
     }
 }

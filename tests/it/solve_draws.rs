@@ -129,3 +129,33 @@ fn without_an_answer_the_share_says_whether_some_machine_has_one() {
     assert_eq!(some.answer_p5, None);
     assert!(some.answer_p95.is_some());
 }
+
+/// Nobody knows tomorrow's requests: each draw has a sequence of its own, as many and by the same laws; a file is as it is.
+#[test]
+fn requests_are_drawn_anew_and_recordings_are_not() {
+    let load = [
+        ("arrivals", "poisson:2"),
+        ("requests", "400"),
+        ("lengths", "servegen-r1"),
+        ("policy", "full"),
+    ];
+    let s = base(&load);
+    let (one, two) = (s.redrawn(1), s.redrawn(2));
+    let requests = |s: &Scenario| s.load.as_ref().unwrap().load.requests.clone();
+    assert_eq!(requests(&one), requests(&s.redrawn(1)));
+    assert_ne!(requests(&one), requests(&two));
+    for s in [&one, &two] {
+        let all = requests(s);
+        assert_eq!(all.len(), 400);
+        // 399 gaps of 0.5 s in the mean, each spread by as much: 199.5 s, give or take 4 times 0.5 x sqrt(399) = 40 s.
+        let last = all.last().unwrap().arrival.secs();
+        assert!((159.5..239.5).contains(&last), "{last}");
+        assert_eq!(s.prompt, all.iter().map(|r| r.prompt).max().unwrap());
+        assert_eq!(s.output, all.iter().map(|r| r.output).max().unwrap());
+    }
+    let file = std::env::temp_dir().join(format!("kvplan-redrawn-{}.csv", std::process::id()));
+    std::fs::write(&file, "arrival_s,input_toks,output_toks\n0,10,20\n1,30,40\n").unwrap();
+    let s = base(&[("arrivals", file.to_str().unwrap()), ("policy", "full")]);
+    assert_eq!(requests(&s.redrawn(7)), requests(&s));
+    std::fs::remove_file(file).unwrap();
+}

@@ -3,8 +3,7 @@
 //! The draws are those of every other interval (`crate::uncertain`). A draw's search begins at the answer, so that it costs a
 //! few runs, and stops once its ends lie 2 % apart: twenty draws know their percentiles no better. Reported are p5 and p95
 //! of the answers and the share of the draws in which the answer itself keeps to the limits: half, about, where the best
-//! estimates are the median and a limit of time stops it. Ignored: other sequences of the same arrivals, other lengths (they
-//! are what was asked). Rival: intervals of the answer's own figures, which do not say what to sign for.
+//! estimates are the median and a limit of time stops it. Under load a draw has its own arrivals and lengths. Rival: intervals of the answer's own figures, which do not say what to sign for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +15,7 @@ use super::search::{At, search};
 use super::variable::Find;
 use crate::error::Result;
 use crate::plan::recordings::Recordings;
-use crate::plan::uncertain::unknown;
+use crate::plan::uncertain::{drawn, unknown};
 use crate::scenario::Scenario;
 use crate::stats::percentile;
 
@@ -49,11 +48,9 @@ pub(super) fn of_answer(
     let machines = unknown(asked).draws(asked.seed, n);
     let found: Vec<(Option<At>, bool)> = machines
         .par_iter()
-        .map(|machine| {
-            let s = limits.within(&Scenario {
-                deployment: machine.put(&asked.deployment),
-                ..asked.clone()
-            });
+        .enumerate()
+        .map(|(i, machine)| {
+            let s = limits.within(&drawn(asked, machine, i));
             let found = on(&s, find, limits, traces, best);
             done.fetch_add(1, Ordering::Relaxed);
             found

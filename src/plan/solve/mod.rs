@@ -81,7 +81,7 @@ pub fn solve(
 fn notes(question: &Question, find: Find) -> Vec<String> {
     let mut notes = question.base.notes.clone();
     if question.base.load.is_some() {
-        notes.push("under load a run is one sequence of requests: its p99 rests on the slowest hundredth of them".into());
+        notes.push("under load a run is one sequence of requests: its p99 rests on the slowest hundredth of them; draws have sequences of their own, unless a file gives them".into());
         notes.push("tokens per second and cost are over the whole run, its last answers included, when few run: more --requests, less of that".into());
     } else {
         notes.push("a static batch: p99 of the time per token is over steps; all prompts come at once, and the last to be prefilled waits longest".into());

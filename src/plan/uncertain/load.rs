@@ -1,4 +1,7 @@
 //! What clients of a server under load may see: the whole run again for each draw, since no closed form queues.
+//!
+//! A draw is a machine and a sequence of requests: arrivals and lengths that are drawn are drawn anew, since nobody knows
+//! tomorrow's, and percentiles over a few hundred requests differ from one sequence to the next. A recording stays as it is.
 
 use rayon::prelude::*;
 
@@ -8,11 +11,19 @@ use crate::metrics::serving::{Serving, ServingIntervals};
 use crate::plan::recordings::Recordings;
 use crate::plan::run::Case;
 use crate::plan::served;
-use crate::scenario::{Scenario, UnderLoad};
-use crate::uncertain::ends;
+use crate::scenario::Scenario;
+use crate::uncertain::{Drawn, ends};
 
 /// Runs at most: each takes as long as the answer itself.
 const MOST: u32 = 100;
+
+/// The machine and the requests of draw number `i`.
+pub(in crate::plan) fn drawn(s: &Scenario, machine: &Drawn, i: usize) -> Scenario {
+    Scenario {
+        deployment: machine.put(&s.deployment),
+        ..s.redrawn(s.seed.wrapping_add(1 + i as u64))
+    }
+}
 
 /// p5 and p95 of what `seen` says; none where nothing is to be drawn.
 ///
@@ -20,7 +31,6 @@ const MOST: u32 = 100;
 /// As `simulate`.
 pub(in crate::plan) fn of_load(
     s: &Scenario,
-    load: &UnderLoad,
     traces: &Recordings,
     seen: &Serving,
 ) -> Result<Option<ServingIntervals>> {
@@ -28,19 +38,23 @@ pub(in crate::plan) fn of_load(
     if n == 0 {
         return Ok(None);
     }
-    let run = |deployment| -> Result<Serving> {
-        let one = Scenario {
-            deployment,
-            ..s.clone()
+    let run = |one: &Scenario| -> Result<Option<Serving>> {
+        let own = traces.aside();
+        // Lengths of its own have placements of their own, which nobody asks for again.
+        let drawn = one.load.as_ref().is_some_and(|l| l.draws_lengths());
+        let case = Case::new(one, if drawn { &own } else { traces })?;
+        let Some(load) = &case.scenario.load else {
+            return Ok(None);
         };
-        let case = Case::new(&one, traces)?;
-        Ok(served::serving(&case, load, &case.serve(load, None)?))
+        Ok(Some(served::serving(&case, load, &case.serve(load, None)?)))
     };
     let machines = unknown(s).draws(s.seed, n);
-    let drawn: Vec<Serving> = machines
+    let seen_by: Vec<Option<Serving>> = machines
         .par_iter()
-        .map(|m| run(m.put(&s.deployment)))
+        .enumerate()
+        .map(|(i, machine)| run(&drawn(s, machine, i)))
         .collect::<Result<_>>()?;
+    let drawn: Vec<Serving> = seen_by.into_iter().flatten().collect();
     let of = |figure: fn(&Serving) -> Option<f64>| -> [Option<f64>; 2] {
         let mut all: Vec<f64> = drawn.iter().filter_map(figure).collect();
         let found = figure(seen).and_then(|best| ends(best, &mut all));

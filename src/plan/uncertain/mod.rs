@@ -4,8 +4,8 @@
 //! not blur who is faster. Reported are the 5th and 95th percentile of each figure, the share of the draws in which a way fits
 //! and in which the verdict stands, and a tornado: what moving one cause alone from its p5 to its p95 does to the figure that
 //! decides. The draws are those of `crate::uncertain`; the closed forms (`closed`) give ratios to the plan's own figures.
-//! Ignored: which recording stands for a request's attention (quality has intervals of its own), lengths of requests (they
-//! are what was asked). Requests with lengths of their own have no closed form here and get no intervals, which a note says; under
+//! Ignored: which recording stands for a request's attention (quality has intervals of its own), lengths of a static batch
+//! (they are what was asked). Requests with lengths of their own have no closed form here and get no intervals, which a note says; under
 //! load the whole run is made again (`load`).
 
 pub(super) mod closed;
@@ -25,7 +25,7 @@ use crate::scenario::{Occupancy, Scenario};
 use crate::uncertain::{Drawn, Level, Unknown, ends};
 use closed::{Closed, Figures};
 
-pub(super) use load::of_load;
+pub(super) use load::{drawn, of_load};
 pub(super) use tornado::tornado;
 
 /// What the draws of a card came to.
