@@ -57,6 +57,9 @@ impl FindArgs {
     /// # Errors
     /// Internal: a setting that does not exist.
     pub fn adapt(&self, settings: &mut Settings) -> Result<()> {
+        if let Some(find) = self.find() {
+            refuse_searched(find, settings)?;
+        }
         if self.find() != Some(Find::MaxRate) {
             return Ok(());
         }
@@ -108,6 +111,26 @@ impl FindArgs {
         })?;
         Ok(Answer::of(found.any()))
     }
+}
+
+/// Refuses a flag that sets what is searched; a scenario file may say it, for other questions.
+///
+/// # Errors
+/// Usage, naming the way out.
+fn refuse_searched(find: Find, settings: &Settings) -> Result<()> {
+    let given = find.overridden(settings);
+    if given.is_none_or(|g| g.origin != Origin::Flag) {
+        return Ok(());
+    }
+    let name = find.searched();
+    let what = if find == Find::MinHbm { "its hbm " } else { "" };
+    let why = format!("{what}is what --find {} searches", find.word());
+    Err(settings.wrong(name, why).help(match find {
+        Find::MaxBatch => "leave --batch out; at one batch, `kvplan simulate` answers",
+        Find::MaxContext => "leave --output out: the answer is prompt and output together, and --prompt says with how many tokens it begins",
+        Find::MaxRate => "leave --arrivals out; say how many come with --requests; at one rate, `kvplan simulate` answers",
+        Find::MinHbm => "leave hbm= out of --policy; at one budget, `kvplan simulate` answers",
+    }))
 }
 
 /// Refuses a load where every way to serve a static batch is compared.

@@ -21,7 +21,7 @@ pub struct Serving {
     pub output_tokens_total: u64,
     /// Prompt tokens that were found in the prefix cache.
     pub cached_tokens_total: u64,
-    /// From the first arrival to the last token.
+    /// From the first arrival to the last token at its client.
     pub makespan_s: f64,
     /// Requests a second over the makespan.
     pub requests_per_s: f64,
@@ -35,8 +35,14 @@ pub struct Serving {
     pub itl: Spread,
     /// From a request's coming to its last token.
     pub e2el: Spread,
-    /// From a request's coming to the begin of its prompt.
+    /// Of the time to the first token: tokenising and the way through the server's processes, before the engine.
+    #[serde(default)]
+    pub front: Spread,
+    /// Of the time to the first token: in line in the engine, until the begin of the step that takes up the prompt.
     pub queued: Spread,
+    /// Of the time to the first token: from there to the first token.
+    #[serde(default)]
+    pub prefill: Spread,
     /// Requests a second that meet the limits asked for; null without limits.
     pub goodput_requests_per_s: Option<f64>,
     /// Share of the requests that meet them.
@@ -47,19 +53,19 @@ pub struct Serving {
     pub slo_tpot_s: Option<f64>,
     /// To the last token.
     pub slo_e2el_s: Option<f64>,
-    /// Requests in the batch, mean over time.
+    /// Requests in the batch, mean over the makespan.
     pub running_mean: f64,
     /// Most.
     pub running_max: u32,
-    /// Requests that wait, mean over time.
+    /// Requests in line, mean over the makespan: as many a second as came, times their mean stay, unless some gave way.
     pub waiting_mean: f64,
-    /// Most.
+    /// Most at once.
     pub waiting_max: u32,
     /// Requests that gave way to others, each time counted.
     pub preemptions: u64,
     /// Those whose KV was swapped to the host instead of computed again.
     pub swaps: u64,
-    /// Share of the tokens in T0, mean over time.
+    /// Share of the tokens in T0, mean over time, prompts counted as far as they are computed.
     pub t0_share: f64,
     /// In T1.
     pub t1_share: f64,
@@ -67,7 +73,7 @@ pub struct Serving {
     pub t2_share: f64,
     /// Destroyed.
     pub t3_share: f64,
-    /// KV and staging in HBM, mean over time.
+    /// KV and staging in HBM, mean over the makespan.
     pub kv_mean_bytes: u64,
     /// Room for it.
     pub kv_room_bytes: u64,
@@ -133,9 +139,9 @@ pub struct Moment {
     pub at_s: f64,
     /// Requests in the batch.
     pub running: u32,
-    /// Requests that wait.
+    /// Requests in line.
     pub waiting: u32,
-    /// Tokens of decoding requests in T0.
+    /// Tokens in T0: of decoding requests, and of prompts as far as they are computed.
     pub t0_tokens: u64,
     /// In T1.
     pub t1_tokens: u64,

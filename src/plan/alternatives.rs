@@ -189,11 +189,17 @@ fn alternative(
     Ok((alternative, closed))
 }
 
+/// What a way lacks: HBM, or else host memory.
 fn short_by(out: &crate::metrics::Outcome) -> String {
-    format!(
-        "does not fit: short by {}",
-        crate::units::text::show_bytes(Bytes(out.shortfall_bytes))
-    )
+    let short = |bytes: u64| crate::units::text::show_bytes(Bytes(bytes));
+    let m = &out.memory;
+    match out.shortfall_bytes {
+        0 => format!(
+            "does not fit: short by {} of host memory",
+            short(m.ddr_peak_bytes.saturating_sub(m.ddr_capacity_bytes))
+        ),
+        hbm => format!("does not fit: short by {}", short(hbm)),
+    }
 }
 
 /// Runs a way under one occupancy.

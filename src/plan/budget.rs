@@ -4,6 +4,7 @@
 //! never exceeds the pool. It does not fall as the budget grows, so the largest budget that fits is found by bisection.
 //! Counts come from the lengths alone: no trace is read here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::deploy::T1Mode;
@@ -115,7 +116,7 @@ pub(super) fn peak_bytes(
             moment.bytes(
                 requests
                     .iter()
-                    .map(|r| (end_after(&ends, step(r), span), 1.0)),
+                    .map(|r| (most_within(&ends, step(r), span), 1.0)),
             )
         })
         .fold(0.0, f64::max)
@@ -125,20 +126,40 @@ pub(super) fn peak_bytes(
 const MOMENTS: u32 = 256;
 
 /// The same for requests of different lengths that begin together: those not yet done at each of some moments, each
-/// as it will be at the end of the interval in which the next moment lies.
+/// at the most that it comes to before the next.
 fn listed_peak(ledger: &Ledger, timelines: &[Arc<Timeline>], requests: &[Request]) -> f64 {
-    let ends: Vec<Vec<End>> = timelines.iter().map(|t| interval_ends(t)).collect();
     let longest = requests.iter().map(|r| r.output).max().unwrap_or(1);
     let span = longest.div_ceil(MOMENTS).max(1);
+    let mut known: BTreeMap<*const Timeline, Vec<End>> = BTreeMap::new();
+    for t in timelines {
+        known
+            .entry(Arc::as_ptr(t))
+            .or_insert_with(|| spans(t, span));
+    }
+    let of: Vec<&[End]> = timelines
+        .iter()
+        .map(|t| &known[&Arc::as_ptr(t)][..])
+        .collect();
     let mut moment = Moment::new(ledger, &timelines[0]);
     moment.spills = timelines.iter().any(|t| t.spills());
-    (0..longest)
-        .step_by(span as usize)
-        .map(|s| {
-            let live = requests.iter().enumerate().filter(|(_, r)| r.output > s);
-            moment.bytes(live.map(|(i, _)| (end_after(&ends[i % ends.len()], s, span), 1.0)))
+    (0..longest.div_ceil(span))
+        .map(|n| {
+            let live = requests
+                .iter()
+                .enumerate()
+                .filter(|(_, r)| r.output > n * span);
+            moment.bytes(live.map(|(i, _)| (of[i % of.len()][n as usize], 1.0)))
         })
         .fold(0.0, f64::max)
+}
+
+/// The most that a request comes to in each `span` steps.
+fn spans(t: &Timeline, span: u32) -> Vec<End> {
+    let ends = interval_ends(t);
+    (0..t.steps)
+        .step_by(span as usize)
+        .map(|step| most_within(&ends, step, span))
+        .collect()
 }
 
 /// The last step of an interval.
@@ -169,12 +190,30 @@ fn interval_ends(t: &Timeline) -> Vec<End> {
         .collect()
 }
 
-/// The end of the interval that holds `span` steps after `step` (the last one at most).
-fn end_after(ends: &[End], step: u32, span: u32) -> End {
-    let at = ends
-        .partition_point(|e| e.step < step.saturating_add(span - 1))
-        .min(ends.len() - 1);
-    ends[at]
+/// The most of each part over the intervals that hold from `step` on for `span` steps (the last one at most), each as at its
+/// end: one interval may hold more in T0 and the next more in host memory, the last being cut short.
+fn most_within(ends: &[End], step: u32, span: u32) -> End {
+    let at = |step: u32| ends.partition_point(|e| e.step < step).min(ends.len() - 1);
+    let (first, last) = (at(step), at(step.saturating_add(span - 1)));
+    ends[first..last]
+        .iter()
+        .fold(ends[last], |most, e| most.or(e))
+}
+
+impl End {
+    /// The larger of each part.
+    fn or(self, other: &Self) -> Self {
+        let mut tokens = self.tokens;
+        for (most, n) in tokens.iter_mut().zip(other.tokens) {
+            *most = most.max(n);
+        }
+        Self {
+            step: self.step,
+            tokens,
+            room: self.room.max(other.room),
+            length: self.length.max(other.length),
+        }
+    }
 }
 
 /// One moment of a run after another, priced with the same buffers.

@@ -37,6 +37,14 @@ pub(super) fn resolve(s: &Scenario, spec: &PolicySpec) -> Result<Option<Scenario
     }
 }
 
+/// What has to be said where a factor was given and nothing is longer for it.
+pub(super) fn no_effect(factor: Option<f64>, lengthened: bool) -> Option<String> {
+    let factor = factor.filter(|_| !lengthened)?;
+    Some(format!(
+        "--length-factor {factor} has no effect: the policy destroys no token of these requests, so that no answer is longer for it"
+    ))
+}
+
 /// What has to be said where a policy destroys tokens.
 pub(super) fn note(s: &Scenario, lengthened: bool) -> String {
     match s.length_factor.filter(|_| lengthened) {

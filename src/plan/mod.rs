@@ -80,11 +80,10 @@ fn notes(base: &Scenario, rows: &[Row]) -> Vec<String> {
     if base.lengths.is_some() {
         out.extend(uncertain::missing(base));
     }
-    for note in rows
-        .iter()
-        .flat_map(|r| &r.alternatives)
-        .flat_map(|a| &a.outcome.notes)
-    {
+    let ways = || rows.iter().flat_map(|r| &r.alternatives);
+    let lengthened = ways().any(|a| a.outcome.length_factor.is_some());
+    out.extend(longer::no_effect(base.length_factor, lengthened));
+    for note in ways().flat_map(|a| &a.outcome.notes) {
         if !out.contains(note) {
             out.push(note.clone());
         }

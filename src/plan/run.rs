@@ -141,6 +141,9 @@ fn answer(
     };
     out.intervals = uncertain::of_case(scenario, &case, &out)?;
     out.notes.extend(uncertain::missing(scenario));
+    let lengthened = case.asked.is_some();
+    out.notes
+        .extend(longer::no_effect(scenario.length_factor, lengthened));
     out.scenario = scenario
         .asked
         .iter()

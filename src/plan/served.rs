@@ -1,14 +1,15 @@
 //! A scenario under load: the engine of `engine::serve`, and what clients see of it.
 //!
 //! The engine counts from a request's coming to the engine; clients also wait for what stands before it (tokenising, the
-//! way through the processes: the runtime's `front`), which is added to the first token and to the last. Percentiles are
+//! way through the processes: the runtime's `front`), which is added to the first token and to the last, and with the last to the
+//! makespan. A request's time to the first token is that way, its stay in line and the computing of its prompt. Percentiles are
 //! nearest-rank over requests, over tokens for the time between two tokens.
 
 use std::sync::Arc;
 
 use super::run::Case;
 use crate::engine::audit::Audit;
-use crate::engine::serve::{Life, Rules, Serve, Served, Server};
+use crate::engine::serve::{Life, Means, Rules, Serve, Served, Server};
 use crate::engine::{Both, Job, Observer, Unwatched};
 use crate::error::{Cause, Result};
 use crate::hardware::Choose;
@@ -129,12 +130,15 @@ pub(super) fn serving(case: &Case, load: &UnderLoad, served: &Served) -> Serving
     let sum = |of: fn(&Life) -> u32| served.lives.iter().map(|l| u64::from(of(l))).sum();
     let n = requests.len() as f64;
     let last = requests.last().map_or(0.0, |r| r.arrival.secs());
-    let makespan = served.run.makespan.secs();
     let each: Vec<Client> = served
         .lives
         .iter()
         .map(|l| client(&case.scenario, l))
         .collect();
+    let ends = each.iter().map(|c| c.end).fold(0.0, f64::max);
+    let makespan = ends.max(f64::MIN_POSITIVE);
+    // The last token is a while on its way: nothing runs or waits in it.
+    let means = over(&served.means, served.run.makespan.secs() / makespan);
     let met = load.slo.map(|slo| {
         each.iter()
             .filter(|c| slo.met(c.ttft, c.tpot, c.e2e))
@@ -166,23 +170,25 @@ pub(super) fn serving(case: &Case, load: &UnderLoad, served: &Served) -> Serving
         tpot: spread(each.iter().filter_map(|c| c.tpot)),
         itl: over_tokens(&served.gaps),
         e2el: spread(each.iter().map(|c| c.e2e)),
+        front: spread(each.iter().map(|c| c.way)),
         queued: spread(served.lives.iter().map(|l| l.times().queued.secs())),
+        prefill: spread(each.iter().map(|c| c.prefill)),
         goodput_requests_per_s: met.map(|m| m / makespan),
         met_share: met.map(|m| m / n),
         slo_ttft_s: load.slo.and_then(|s| s.ttft),
         slo_tpot_s: load.slo.and_then(|s| s.tpot),
         slo_e2el_s: load.slo.and_then(|s| s.e2e),
-        running_mean: served.means.running,
-        running_max: served.means.running_max,
-        waiting_mean: served.means.waiting,
-        waiting_max: served.means.waiting_max,
+        running_mean: means.running,
+        running_max: means.running_max,
+        waiting_mean: means.waiting,
+        waiting_max: means.waiting_max,
         preemptions: served.run.preemptions,
         swaps: served.swaps,
         t0_share: share[0],
         t1_share: share[1],
         t2_share: share[2],
         t3_share: share[3],
-        kv_mean_bytes: Bytes::ceil(served.means.hbm).0,
+        kv_mean_bytes: Bytes::ceil(means.hbm).0,
         kv_room_bytes: Bytes::ceil(room.floor()).0,
         intervals: None,
         unused_tiers: unused(case, served),
@@ -190,9 +196,24 @@ pub(super) fn serving(case: &Case, load: &UnderLoad, served: &Served) -> Serving
     }
 }
 
-/// The times of one request at its client (s).
+/// Means over a time of which the server's is this share.
+fn over(means: &Means, share: f64) -> Means {
+    Means {
+        running: means.running * share,
+        waiting: means.waiting * share,
+        hbm: means.hbm * share,
+        tiers: means.tiers.map(|t| t * share),
+        ..*means
+    }
+}
+
+/// The times of one request at its client (s): `way`, the queue and `prefill` make up `ttft`.
 #[derive(Clone, Copy, Debug)]
 struct Client {
+    way: f64,
+    prefill: f64,
+    /// Since the first arrival.
+    end: f64,
     ttft: f64,
     tpot: Option<f64>,
     e2e: f64,
@@ -205,6 +226,9 @@ fn client(s: &Scenario, life: &Life) -> Client {
     });
     let times = life.times();
     Client {
+        way,
+        prefill: times.ttft.saturating_sub(times.queued).secs(),
+        end: life.arrival.secs() + way + times.e2e.secs(),
         ttft: way + times.ttft.secs(),
         tpot: times.tpot.map(Ps::secs),
         e2e: way + times.e2e.secs(),

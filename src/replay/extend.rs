@@ -19,7 +19,7 @@ use crate::policy::four_tier::{Hbm, Params, Preset, Protected};
 use crate::policy::registry::Kind;
 use crate::policy::{Lanes, Policy, PolicySpec};
 use crate::score::{Rule, Score};
-use crate::timeline::{Interval, Tier, Timeline};
+use crate::timeline::{Interval, PAGE, Tier, Timeline};
 use crate::trace::Rows;
 use crate::trace::synth::{Law, WINDOW};
 use std::sync::Arc;
@@ -173,12 +173,16 @@ pub(super) fn on_recorded_prompt(spec: &PolicySpec, prompt: u32, recorded: u32) 
     }
 }
 
-/// Adds the prompt tokens that the trace does not have, all of them in T0.
+/// Adds the prompt tokens that the trace does not have, all of them in T0; of its pages never more than there are positions
+/// for, where a page that was begun takes some of them.
 fn shift_prompt(timeline: &mut Timeline, prompt: u32) {
     let more = f64::from(prompt) - f64::from(timeline.prompt);
     for interval in &mut timeline.intervals {
+        let most = (prompt + interval.first_step + 1).div_ceil(PAGE);
         interval.tokens[0] += more;
-        interval.t0_pages = (interval.t0_pages + more / 16.0).ceil();
+        interval.t0_pages = (interval.t0_pages + more / f64::from(PAGE))
+            .ceil()
+            .min(f64::from(most));
     }
     timeline.prompt = prompt;
 }

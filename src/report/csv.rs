@@ -49,7 +49,7 @@ pub const SERVING_COLUMNS: &[&str] = &[
     "serving.tpot.mean_s", "serving.tpot.p50_s", "serving.tpot.p90_s", "serving.tpot.p99_s",
     "serving.itl.mean_s", "serving.itl.p50_s", "serving.itl.p90_s", "serving.itl.p99_s",
     "serving.e2el.mean_s", "serving.e2el.p50_s", "serving.e2el.p90_s", "serving.e2el.p99_s",
-    "serving.queued.mean_s", "serving.queued.p99_s", "serving.goodput_requests_per_s", "serving.met_share",
+    "serving.front.mean_s", "serving.queued.mean_s", "serving.queued.p99_s", "serving.prefill.mean_s", "serving.goodput_requests_per_s", "serving.met_share",
     "serving.running_mean", "serving.running_max", "serving.waiting_mean", "serving.waiting_max",
     "serving.preemptions", "serving.swaps", "serving.t0_share", "serving.t1_share", "serving.t2_share",
     "serving.t3_share", "serving.kv_mean_bytes", "serving.kv_room_bytes",

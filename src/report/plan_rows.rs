@@ -99,7 +99,7 @@ pub(super) fn explained(rows: &[&Row]) -> String {
         parts.push("no fit: short of memory without spilling.".into());
     }
     if all().any(cannot_start) {
-        parts.push("cannot start: what must stay in HBM does not fit (for the engine, one request; for a spill, the protected tokens and staging of all).".into());
+        parts.push("cannot start: what must stay in HBM does not fit (for the engine, one request; for a spill, the protected tokens and staging of all), or what leaves it does not fit in host memory.".into());
     }
     parts.join(" ")
 }

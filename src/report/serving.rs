@@ -45,7 +45,7 @@ pub(super) fn sections(page: &mut Page, s: &Serving) {
             ),
         ),
         (
-            "waiting",
+            "in line",
             format!(
                 "{} mean, {} most",
                 figure(Some(s.waiting_mean)),
@@ -79,7 +79,7 @@ pub(super) fn sections(page: &mut Page, s: &Serving) {
     ]);
     times(page, s);
     limits(page, s);
-    page.title("Tiers under load (share of the tokens, mean over time)");
+    page.title("Tiers under load (share of the tokens, prompts too, mean over time)");
     page.facts([
         ("T0 GPU memory", percent(s.t0_share)),
         ("T1 host, exact", percent(s.t1_share)),
@@ -92,12 +92,14 @@ pub(super) fn sections(page: &mut Page, s: &Serving) {
 
 fn times(page: &mut Page, s: &Serving) {
     let mut grid = Grid::new(["TIME", "MEAN", "P50", "P90", "P99", "MOST"]);
-    let rows: [(&str, &Spread); 5] = [
+    let rows: [(&str, &Spread); 7] = [
         ("to the first token (TTFT)", &s.ttft),
+        ("  on the way to the engine", &s.front),
+        ("  in line", &s.queued),
+        ("  computing the prompt", &s.prefill),
         ("per further token (TPOT)", &s.tpot),
         ("between tokens (ITL)", &s.itl),
         ("to the last token (E2EL)", &s.e2el),
-        ("  waiting for a slot", &s.queued),
     ];
     for (name, t) in rows {
         grid.row([
@@ -166,7 +168,7 @@ fn over_time(page: &mut Page, s: &Serving) {
     let mut grid = Grid::new([
         "AT",
         "RUNNING",
-        "WAITING",
+        "IN LINE",
         "T0\ntokens",
         "T1\ntokens",
         "T2\ntokens",

@@ -89,6 +89,29 @@ impl Scenario {
     }
 }
 
+/// How many requests come: as many as were asked for, which a file must have, or all of the file.
+fn count(settings: &Settings, arrivals: &Arrivals) -> Result<u32> {
+    let file = match arrivals {
+        Arrivals::File(recorded) => Some(recorded.requests.len()),
+        _ => None,
+    };
+    if settings.get("requests").is_none() {
+        return Ok(file.map_or(REQUESTS, |_| MOST_REQUESTS));
+    }
+    let n = number(settings, "requests", 1, MOST_REQUESTS)?;
+    match file.filter(|has| *has < n as usize) {
+        None => Ok(n),
+        Some(has) => Err(settings
+            .wrong(
+                "requests",
+                format!("{n} are more than the {has} of the file of --arrivals"),
+            )
+            .help(format!(
+                "leave --requests out for all {has}, or ask for fewer"
+            ))),
+    }
+}
+
 /// The load of a scenario, if it has one.
 pub(super) fn read(settings: &Settings, place: super::Placer) -> Result<Option<UnderLoad>> {
     if settings.get("arrivals").is_none() {
@@ -101,12 +124,7 @@ pub(super) fn read(settings: &Settings, place: super::Placer) -> Result<Option<U
             .map_err(|e| place(settings, "lengths", e))?,
         None => Drawn::Fixed,
     };
-    let recorded = matches!(arrivals, Arrivals::File(_));
-    let n = match settings.get("requests") {
-        Some(_) => number(settings, "requests", 1, MOST_REQUESTS)?,
-        None if recorded => MOST_REQUESTS,
-        None => REQUESTS,
-    };
+    let n = count(settings, &arrivals)?;
     let fixed = if contradict::own_lengths(settings) {
         (1, 1)
     } else {

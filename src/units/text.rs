@@ -202,8 +202,16 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Digits that people are shown where nothing asks for more.
+const DIGITS: u8 = 3;
+
 /// Four significant digits at most, with a thin-space-free thousands separator: `1,024`, `271`, `27.1`, `0.033`.
 pub fn significant(value: f64) -> String {
+    to_digits(value, DIGITS)
+}
+
+/// So many significant digits, the whole part always in full.
+fn to_digits(value: f64, digits: u8) -> String {
     if value == 0.0 {
         return "0".into();
     }
@@ -212,7 +220,7 @@ pub fn significant(value: f64) -> String {
     }
     let magnitude = value.abs().log10().floor();
     #[allow(clippy::cast_possible_truncation)] // log10 of a finite f64 lies in -324..=308
-    let decimals = (2.0 - magnitude).clamp(0.0, 9.0) as usize;
+    let decimals = (f64::from(digits) - 1.0 - magnitude).clamp(0.0, 9.0) as usize;
     let fixed = format!("{value:.decimals$}");
     let (whole, rest) = fixed
         .split_once('.')
@@ -237,8 +245,28 @@ pub fn group(digits: &str) -> String {
     format!("{sign}{out}")
 }
 
+/// Two quantities with as many digits as tell them apart, if any do.
+fn apart(shown: impl Fn(u8) -> (String, String)) -> (String, String) {
+    let told = (DIGITS..=15).map(&shown).find(|(a, b)| a != b);
+    told.unwrap_or_else(|| shown(DIGITS))
+}
+
+/// Two capacities as [`show_bytes`], with more digits where they would read alike: `90.84 GiB` and `90.83 GiB`.
+pub fn show_bytes_apart(a: Bytes, b: Bytes) -> (String, String) {
+    apart(|digits| (bytes_to(a, digits), bytes_to(b, digits)))
+}
+
+/// Two durations as [`show_seconds`], with more digits where they would read alike.
+pub fn show_seconds_apart(a: f64, b: f64) -> (String, String) {
+    apart(|digits| (seconds_to(a, digits), seconds_to(b, digits)))
+}
+
 /// A capacity for people: `67.7 GiB`, `512 MiB`.
 pub fn show_bytes(bytes: Bytes) -> String {
+    bytes_to(bytes, DIGITS)
+}
+
+fn bytes_to(bytes: Bytes, digits: u8) -> String {
     let b = bytes.as_f64();
     let (scale, unit) = match b {
         b if b >= (1u64 << 30) as f64 => ((1u64 << 30) as f64, "GiB"),
@@ -246,7 +274,7 @@ pub fn show_bytes(bytes: Bytes) -> String {
         b if b >= 1024.0 => (1024.0, "KiB"),
         _ => (1.0, "B"),
     };
-    format!("{} {unit}", significant(b / scale))
+    format!("{} {unit}", to_digits(b / scale, digits))
 }
 
 /// A bandwidth for people, in GB/s as vendors and nvbandwidth write it.
@@ -263,6 +291,10 @@ pub fn show_rate(bytes_per_second: f64) -> String {
 
 /// A duration for people: `27.1 ms`, `3.5 us`, `48.2 s`.
 pub fn show_seconds(seconds: f64) -> String {
+    seconds_to(seconds, DIGITS)
+}
+
+fn seconds_to(seconds: f64, digits: u8) -> String {
     let (scale, unit) = match seconds.abs() {
         s if s >= 1.0 => (1.0, "s"),
         s if s >= 1e-3 => (1e-3, "ms"),
@@ -272,7 +304,7 @@ pub fn show_seconds(seconds: f64) -> String {
     if seconds >= Ps::NEVER.secs() {
         "never".into()
     } else {
-        format!("{} {unit}", significant(seconds / scale))
+        format!("{} {unit}", to_digits(seconds / scale, digits))
     }
 }
 

@@ -76,7 +76,7 @@ pub struct Load {
 
 impl Load {
     /// `n` requests that come as `arrivals` say with lengths as `lengths` say; a recording has its own lengths, and at most
-    /// its own number.
+    /// its own number (the scenario refuses to be asked for more).
     pub fn new(arrivals: &Arrivals, lengths: &Drawn, n: u32, fixed: (u32, u32), seed: u64) -> Self {
         let rate = match arrivals {
             Arrivals::File(recorded) => {
@@ -144,11 +144,15 @@ impl Slo {
                 .ok()
                 .filter(|s| *s > 0.0)
                 .ok_or_else(|| format!("`{part}`: a time such as 200ms or 1s"))?;
-            match name.trim() {
-                "ttft" => slo.ttft = Some(limit),
-                "tpot" => slo.tpot = Some(limit),
-                "e2e" => slo.e2e = Some(limit),
+            let name = name.trim();
+            let place = match name {
+                "ttft" => &mut slo.ttft,
+                "tpot" => &mut slo.tpot,
+                "e2e" => &mut slo.e2e,
                 other => return Err(format!("`{other}` is not one of ttft, tpot, e2e")),
+            };
+            if place.replace(limit).is_some() {
+                return Err(format!("{name} is there twice: keep one limit for each"));
             }
         }
         Ok(slo)

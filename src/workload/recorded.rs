@@ -4,7 +4,7 @@
 //! milliseconds (`timestamp`, `timestamp_ms`) or as a date and time; prompt and output tokens (`input_toks`,
 //! `ContextTokens`, `input_length`, `prompt_tokens`, ...); ids of prompt blocks of 16 (`block16_ids`) or 512 tokens
 //! (`hash_ids`), equal ids meaning equal text from the start on. The first arrival is the start of the run. A request of no
-//! output asks for one token. Read whole and bounded, each refusal at its line. Rival: an engine's own log, which holds
+//! output is refused: it failed or was never served, and a server makes a token for what it serves. Read whole and bounded, each refusal at its line. Rival: an engine's own log, which holds
 //! what that engine did with the load, not the load.
 
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ impl Recorded {
             }
             let wrong = |why: String| {
                 Error::data(format!("arrivals {name}, line {number}: {why}")).help(
-                    "a line is JSON with arrival_s, input_toks and output_toks, or CSV under a header of such names",
+                    "a line is JSON with arrival_s, input_toks and output_toks, or CSV under a header of such names; leave out requests that got no answer",
                 )
             };
             if entries.len() == MAX_LINES {
@@ -250,7 +250,7 @@ fn entry(at: f64, prompt: f64, output: f64) -> Line<Entry> {
     Ok(Entry {
         at,
         prompt: tokens("prompt", prompt)?,
-        output: tokens("output", output.max(1.0))?,
+        output: tokens("output", output)?,
         blocks: None,
     })
 }
@@ -260,7 +260,7 @@ fn tokens(what: &str, n: f64) -> Line<u32> {
     if n.fract() == 0.0 && (1.0..=MAX_TOKENS as f64).contains(&n) {
         Ok(n as u32)
     } else {
-        Err(format!("{what} {n} is no number of tokens"))
+        Err(format!("{what} {n} is no number of tokens from 1 to 2^24"))
     }
 }
 

@@ -48,11 +48,47 @@ fn a_factor_lengthens_what_destroys_and_nothing_else() {
             simulate(args),
         );
         assert_eq!(with["length_factor"], Value::Null);
+        let said = with["notes"].to_string();
+        assert!(said.contains("--length-factor 1.8 has no effect"), "{said}");
         for o in [&mut with, &mut without] {
             o.as_object_mut().unwrap().remove("scenario");
+            o.as_object_mut().unwrap().remove("notes");
         }
         assert_eq!(with, without, "{keeps}");
     }
+}
+
+/// A plan says once that a factor changes nothing, and never where one of its ways destroys.
+#[test]
+fn a_plan_says_whether_a_factor_counts() {
+    let notes = |policy: &str| {
+        let ask = [
+            "plan",
+            "--trace",
+            "none",
+            "--hardware",
+            "h200-sxm",
+            "--output",
+            "1001",
+            "--policy",
+            policy,
+            "--length-factor",
+            "2",
+            "--format",
+            "json",
+        ];
+        let (_, out, err) = kvplan(&ask);
+        let answer: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {err}"));
+        let notes = answer["notes"].as_array().unwrap().clone();
+        let said = |n: &&Value| {
+            n.as_str()
+                .unwrap()
+                .contains("--length-factor 2 has no effect")
+        };
+        notes.iter().filter(said).count()
+    };
+    assert_eq!(notes("four-tier:hbm=fit"), 1);
+    assert_eq!(notes(EVICTS), 0);
 }
 
 #[test]

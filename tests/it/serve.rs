@@ -1,7 +1,7 @@
 //! Requests over time: laws, examples by hand, and a second scheduler written from the rules.
 
 use kvplan::engine::Unwatched;
-use kvplan::engine::serve::{GiveWay, Rules, Serve, Served, Server};
+use kvplan::engine::serve::{GiveWay, Life, Rules, Serve, Served, Server};
 use kvplan::units::Ps;
 use proptest::prelude::*;
 
@@ -62,6 +62,13 @@ fn two_requests_by_hand() {
     assert_eq!(served.run.tokens, 5);
     // Between tokens: A's second and B's second in step 3 (both had one at the end of step 2), A's third in step 4.
     assert_eq!(served.gaps, [(Ps(three - two), 2), (Ps(four - three), 1)]);
+    // B alone was in line, from its coming until step 2 began.
+    let stay = (one - 1_000_000_000) as f64;
+    assert!((served.means.waiting - stay / four as f64).abs() < 1e-12);
+    assert_eq!(served.means.waiting_max, 1);
+    // A ran throughout, B in steps 2 and 3.
+    let both = (three - one) as f64 / four as f64;
+    assert!((served.means.running - 1.0 - both).abs() < 1e-9);
     // Time per further token of A: two steps over two tokens; of B: one over one.
     let tpot: Vec<u64> = served
         .lives
@@ -210,6 +217,56 @@ fn tiers_go_with_each_request() {
     assert!(error.message.contains("request 1"), "{}", error.message);
 }
 
+/// What is said of requests and of the server over time is the same: gaps make up the time after the first token, stays in line
+/// the length of the line, with nobody's help from the engine's own count.
+fn identities(served: &Served) {
+    let ps = |t: Ps| u128::from(t.0);
+    let after: u128 = served.lives.iter().map(|l| ps(l.last) - ps(l.first)).sum();
+    let gaps = served.gaps.iter().map(|g| ps(g.0) * u128::from(g.1));
+    assert_eq!(gaps.sum::<u128>(), after, "TTFT and all ITL are E2EL");
+    for life in &served.lives {
+        let t = life.times();
+        assert!(t.queued < t.ttft && t.ttft <= t.e2e);
+    }
+    let (m, over) = (&served.means, served.run.makespan.secs());
+    let little = served.lives.iter().map(|l| l.times().queued.secs());
+    let (line, stays) = (m.waiting * over, little.sum::<f64>());
+    if served.run.preemptions > 0 {
+        assert!(line >= stays * (1.0 - 1e-9), "{line} {stays}");
+        return;
+    }
+    assert!(
+        (line - stays).abs() <= 1e-9 * stays.max(over),
+        "{line} {stays}"
+    );
+    let within = |l: &Life, at: Ps| l.arrival < at && at <= l.begun.unwrap();
+    let begun = |l: &&Life| l.begun.unwrap() > l.arrival;
+    let there = |at: Ps| {
+        served
+            .lives
+            .iter()
+            .filter(begun)
+            .filter(move |l| within(l, at))
+    };
+    for sample in &served.samples {
+        assert_eq!(sample.waiting as usize, there(sample.at).count());
+    }
+    let just_after = |l: &Life| there(Ps(l.arrival.0 + 1)).count();
+    let most = served.lives.iter().map(just_after).max().unwrap();
+    assert_eq!(m.waiting_max as usize, most);
+    // In the engine but not in line is in the batch, from the begin of its prompt to its last token.
+    let inside = served
+        .lives
+        .iter()
+        .map(|l| (l.last.saturating_sub(l.begun.unwrap())).secs());
+    let inside: f64 = inside.sum();
+    assert!(
+        (m.running * over - inside).abs() <= 1e-9 * inside,
+        "{} {inside}",
+        m.running * over
+    );
+}
+
 fn laws(served: &Served, jobs: &[kvplan::engine::Job], pool: f64) {
     let wanted: u64 = jobs.iter().map(|j| u64::from(j.request.output)).sum();
     assert_eq!(served.run.tokens, wanted, "tokens are conserved");
@@ -228,6 +285,7 @@ fn laws(served: &Served, jobs: &[kvplan::engine::Job], pool: f64) {
     assert!(served.samples.iter().all(|s| s.hbm <= pool * (1.0 + 1e-12)));
     assert!(served.samples.windows(2).all(|p| p[0].at < p[1].at));
     assert!(served.samples.len() <= 512);
+    identities(served);
     let gaps: u64 = served.gaps.iter().map(|g| u64::from(g.1)).sum();
     assert_eq!(
         gaps,

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use kvplan::metrics::serving::{Serving, Spread};
 use kvplan::plan::simulate;
 use kvplan::scenario::settings::Origin;
 use kvplan::scenario::{Scenario, Settings, Verb, resolve};
@@ -126,6 +127,14 @@ fn recordings_are_refused_at_their_line() {
         ),
         ("arrival_s,input_toks,output_toks\nnan,2,3", "line 2: `nan`"),
         (
+            "arrival_s,input_toks,output_toks\n1,2,3\n1,2,0",
+            "line 3: output 0 is no number",
+        ),
+        (
+            "{\"arrival_s\":0,\"input_toks\":1,\"output_toks\":-4}",
+            "line 1: output -4 is no number",
+        ),
+        (
             "{\"input_toks\":1,\"output_toks\":1}",
             "`arrival_s` is missing",
         ),
@@ -145,8 +154,8 @@ fn recordings_are_refused_at_their_line() {
             Ok(_) => panic!("{text} was taken"),
         }
     }
-    // Out of order is put in order; a request without output asks for a token.
-    let r = Recorded::parse("arrival_s,input_toks,output_toks\n9,1,2\n7.5,3,0", "x").unwrap();
+    // Out of order is put in order.
+    let r = Recorded::parse("arrival_s,input_toks,output_toks\n9,1,2\n7.5,3,1", "x").unwrap();
     let seen: Vec<_> = r
         .requests
         .iter()
@@ -194,7 +203,15 @@ fn what_means_nothing_together_is_refused() {
         assert_eq!(error.exit_code(), 2, "{wrong}");
     }
     assert!(Slo::parse("ttft=1s,tpot=50ms").is_ok());
-    for wrong in ["ttft=1", "ttft", "speed=1s", "ttft=0s", "tpot=-1ms"] {
+    for wrong in [
+        "ttft=1",
+        "ttft",
+        "speed=1s",
+        "ttft=0s",
+        "tpot=-1ms",
+        "ttft=1s,ttft=1ms",
+        "tpot=1s,e2e=9s,tpot=1s",
+    ] {
         assert!(Slo::parse(wrong).is_err(), "{wrong}");
     }
 }
@@ -232,12 +249,72 @@ fn an_outcome_under_load_adds_up() {
         serving.unused_tiers
     );
     assert_eq!(simulate(&s).unwrap(), out, "the same again");
-    // Little's law: requests in the engine are the rate times the time in it (from coming to the last token).
-    let front = s.deployment.runtime.front.as_ref().unwrap();
-    let within = serving.e2el.mean_s.unwrap() - front.fixed.get();
-    let little = within * 60.0 / serving.makespan_s;
-    let there = serving.running_mean + serving.waiting_mean;
-    assert!((little / there - 1.0).abs() < 0.1, "{little} {there}");
+    // Little's law, of the line and of the batch: as many a second as came, times how long each is in it.
+    let mean = |s: &Spread| s.mean_s.unwrap();
+    let line = serving.requests_per_s * mean(&serving.queued);
+    assert!(line > 0.0 && (serving.waiting_mean / line - 1.0).abs() < 1e-9);
+    let inside = mean(&serving.e2el) - mean(&serving.front) - mean(&serving.queued);
+    let batch = serving.requests_per_s * inside;
+    assert!((serving.running_mean / batch - 1.0).abs() < 1e-9);
+    adds_up(serving);
+}
+
+/// Parts and wholes of what clients see, over all requests.
+fn adds_up(s: &Serving) {
+    let mean = |s: &Spread| s.mean_s.unwrap();
+    let parts = mean(&s.front) + mean(&s.queued) + mean(&s.prefill);
+    assert!((mean(&s.ttft) / parts - 1.0).abs() < 1e-9, "{s:?}");
+    assert!(s.queued.max_s.unwrap() <= s.ttft.max_s.unwrap());
+    let further = (s.output_tokens_total - s.requests) as f64;
+    let between = further * s.itl.mean_s.unwrap_or(0.0);
+    let whole = s.requests as f64 * mean(&s.e2el);
+    let sum = s.requests as f64 * mean(&s.ttft) + between;
+    assert!((sum / whole - 1.0).abs() < 1e-9, "{sum} {whole}");
+    assert!(s.makespan_s >= s.e2el.max_s.unwrap() * (1.0 - 1e-12));
+    let tiers = [s.t0_share, s.t1_share, s.t2_share, s.t3_share];
+    assert!((tiers.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+}
+
+/// One request: the run is its answer. A single token: its prompt is all there ever is, and it lies in HBM.
+#[test]
+fn one_request_is_the_whole_run() {
+    for output in ["1", "5"] {
+        let s = small(&[("arrivals", "all"), ("requests", "1"), ("output", output)]);
+        let out = simulate(&s).unwrap();
+        let serving = out.serving.as_ref().unwrap();
+        adds_up(serving);
+        assert_eq!(Some(serving.makespan_s), serving.e2el.max_s);
+        assert!(serving.front.max_s.unwrap() > 0.0);
+        assert_eq!(serving.queued.max_s, Some(0.0));
+        assert_eq!((serving.waiting_max, serving.waiting_mean), (0, 0.0));
+        assert!((serving.t0_share - 1.0).abs() < 1e-12);
+        let first = &serving.over_time[0];
+        assert_eq!(first.t0_tokens, 200, "the prompt, once it is computed");
+        assert!(
+            serving.running_mean < 1.0,
+            "its way to the server is no batch"
+        );
+    }
+}
+
+/// More requests than a file has are not made up, nor fewer served than asked for.
+#[test]
+fn a_file_has_what_is_asked_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("two.csv");
+    std::fs::write(&file, "arrival_s,input_toks,output_toks\n0,20,5\n1,30,6\n").unwrap();
+    let asked = |n: &str| {
+        let path = file.to_str().unwrap();
+        resolve::scenario(&settings(&[("arrivals", path), ("requests", n)]))
+    };
+    let error = asked("5").unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.message.contains("5 are more than the 2"), "{error}");
+    assert!(error.help.unwrap().contains("leave --requests out"));
+    for n in [1u32, 2] {
+        let s = asked(&n.to_string()).unwrap();
+        assert_eq!(s.requests(), n);
+    }
 }
 
 /// Little room: tiers spill, requests give way, and all of it is told.

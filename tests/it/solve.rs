@@ -215,6 +215,141 @@ fn max_rate_and_what_it_costs() {
     assert!((row.usd_per_million_output_tokens.unwrap() / cost - 1.0).abs() < 1e-12);
 }
 
+/// Six requests over two seconds: no more than six slots are ever taken, and a budget of four tokens decodes four.
+#[test]
+fn max_batch_of_a_load_ends_with_its_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("load.csv");
+    let line = |i: u32| format!("{},200,40\n", f64::from(i) * 0.4);
+    let lines: String = (0..6).map(line).collect();
+    std::fs::write(&file, format!("arrival_s,input_toks,output_toks\n{lines}")).unwrap();
+    let path = file.to_str().unwrap();
+    for (more, answer, word, part) in [
+        (
+            vec![("policy", "full")],
+            6.0,
+            "all-requests",
+            "all 6 requests of the file, of which 1 at most",
+        ),
+        (
+            vec![("policy", "full"), ("token-budget", "4")],
+            4.0,
+            "token-budget",
+            "the 4 tokens of a step",
+        ),
+    ] {
+        let pairs = [&[("arrivals", path)][..], &more].concat();
+        let s = found(&pairs, Find::MaxBatch, &Limits::default());
+        let row = &s.rows[0];
+        assert_eq!(row.answer, Some(answer), "{row:?}");
+        assert_eq!(row.limited_by, word);
+        assert!(row.why.contains(part), "{}", row.why);
+    }
+    let at_once = [
+        &SHORT[..],
+        &[("arrivals", "all"), ("requests", "7"), ("policy", "full")],
+    ]
+    .concat();
+    let s = found(&at_once, Find::MaxBatch, &Limits::default());
+    assert_eq!(s.rows[0].answer, Some(7.0));
+    let why = &s.rows[0].why;
+    assert!(
+        why.contains("all 7 requests of the load run at once; more slots change nothing"),
+        "{why}"
+    );
+}
+
+/// A limit a byte under what the answer's neighbour takes reads as another number.
+#[test]
+fn numbers_that_differ_read_apart() {
+    let pairs = [&SHORT[..], &[("policy", "full")]].concat();
+    let at = |batch: u32| {
+        let out = simulate(&Scenario {
+            batch,
+            ..base(&pairs)
+        });
+        out.unwrap().memory.hbm_peak_bytes
+    };
+    let limits = Limits {
+        max_hbm: Some(Bytes(at(9) - 1)),
+        ..Limits::default()
+    };
+    let s = found(&pairs, Find::MaxBatch, &limits);
+    let row = &s.rows[0];
+    assert_eq!((row.answer, &row.limited_by[..]), (Some(8.0), "max-hbm"));
+    let words: Vec<&str> = row.why.split_whitespace().collect();
+    let gib = words
+        .iter()
+        .enumerate()
+        .filter(|(_, w)| w.starts_with("GiB"));
+    let shown: Vec<&str> = gib.map(|(i, _)| words[i - 1]).collect();
+    let [used, most] = shown[..] else {
+        panic!("{}", row.why)
+    };
+    assert!(used != most, "{}", row.why);
+}
+
+/// What a search sets is no flag beside it; a scenario file may say it, and is told.
+#[test]
+fn what_is_searched_is_not_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.toml");
+    std::fs::write(
+        &file,
+        "batch = 3\nprompt = 256\noutput = 64\ntrace = \"none\"\n",
+    )
+    .unwrap();
+    let plan = |args: &[&str]| {
+        let all = [
+            &["plan", "--hardware", "h100-sxm", "--model", "llama-3.1-8b"],
+            args,
+        ]
+        .concat();
+        crate::binary::kvplan(&all)
+    };
+    for (args, flag) in [
+        (&["--find", "max-batch", "--batch", "4"][..], "--batch"),
+        (&["--find", "max-context", "--output", "900"], "--output"),
+        (
+            &[
+                "--find",
+                "max-rate",
+                "--ttft-p99",
+                "1s",
+                "--arrivals",
+                "poisson:3",
+            ],
+            "--arrivals",
+        ),
+        (
+            &["--find", "min-hbm", "--policy", "four-tier:hbm=0.5"],
+            "hbm=",
+        ),
+    ] {
+        let (code, out, err) = plan(args);
+        assert_eq!((code, out.len()), (2, 0), "{args:?}");
+        assert!(
+            err.contains("searches") && err.contains(&format!("leave {flag} out")),
+            "{err}"
+        );
+    }
+    let at = file.to_str().unwrap();
+    let (code, out, err) = plan(&[
+        at,
+        "--find",
+        "max-batch",
+        "--tpot-p99",
+        "9ms",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.contains("batch is what is searched: `3` has no effect on it"),
+        "{out}"
+    );
+}
+
 #[test]
 fn the_command_answers_and_refuses() {
     let run = |args: &[&str]| {

@@ -154,7 +154,11 @@ fn requests_are_drawn_anew_and_recordings_are_not() {
         assert_eq!(s.output, all.iter().map(|r| r.output).max().unwrap());
     }
     let file = std::env::temp_dir().join(format!("kvplan-redrawn-{}.csv", std::process::id()));
-    std::fs::write(&file, "arrival_s,input_toks,output_toks\n0,10,20\n1,30,40\n").unwrap();
+    std::fs::write(
+        &file,
+        "arrival_s,input_toks,output_toks\n0,10,20\n1,30,40\n",
+    )
+    .unwrap();
     let s = base(&[("arrivals", file.to_str().unwrap()), ("policy", "full")]);
     assert_eq!(requests(&s.redrawn(7)), requests(&s));
     std::fs::remove_file(file).unwrap();

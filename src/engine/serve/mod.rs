@@ -113,6 +113,8 @@ struct Waiting {
     tokens: u32,
     /// Bytes of its KV in host memory, if it was swapped.
     swapped: f64,
+    /// When it came, or gave way.
+    since: Ps,
 }
 
 /// A request whose prompt is being prefilled.
@@ -263,6 +265,7 @@ impl<'a> Server<'a> {
                 job: number,
                 tokens: 0,
                 swapped: 0.0,
+                since: job.request.arrival,
             });
             self.next += 1;
         }

@@ -46,13 +46,16 @@ impl Server<'_> {
         run.tokens += u64::from(m);
         run.makespan = times.end;
         run.decoding = times.end - *self.first.get_or_insert(times.begin);
+        let mut tiers = self.running.totals().tiers;
+        tiers[0] += self.prompts(f64::from);
+        let run = &mut self.out.run;
         let since = self.last_end.unwrap_or(times.begin);
         self.last_end = Some(times.end);
         let sample = Sample {
             at: times.end,
             running: m + u32::try_from(self.filling.len()).unwrap_or(u32::MAX),
-            waiting: u32::try_from(self.waiting.len()).unwrap_or(u32::MAX),
-            tiers: self.running.totals().tiers,
+            waiting: 0,
+            tiers,
             hbm,
             ddr: self.ddr,
             tokens: run.tokens,
@@ -60,15 +63,17 @@ impl Server<'_> {
         self.watch.see(times.end.saturating_sub(since), sample);
     }
 
+    /// Sum of `of` over the positions in HBM of the prompts that are being computed.
+    fn prompts(&self, of: impl Fn(u32) -> f64) -> f64 {
+        let there = |f: &super::Filling| of((f.done + f.chunk).min(f.room));
+        self.filling.iter().map(there).sum()
+    }
+
     /// Adds the step just run to the peaks; returns what it held.
     fn peaks(&mut self, times: &StepTimes) -> Instant {
         let (ledger, totals) = (self.setup.ledger, self.running.totals());
         let mut instant = ledger.instant(&self.held, totals.spilling > 0.0);
-        let prompts: f64 = self
-            .filling
-            .iter()
-            .map(|f| ledger.sequence_bytes(f64::from((f.done + f.chunk).min(f.room))))
-            .sum();
+        let prompts = self.prompts(|n| ledger.sequence_bytes(f64::from(n)));
         instant.kv_t0 += prompts;
         let peak = &mut self.out.run.peak;
         if instant.total() > peak.hbm.total() {
@@ -90,7 +95,8 @@ impl Server<'_> {
     /// The whole run.
     pub(super) fn finish(mut self) -> Served {
         self.out.run.events += self.stepper.events();
-        (self.out.samples, self.out.means) = self.watch.finish();
+        let makespan = self.out.run.makespan;
+        (self.out.samples, self.out.means) = self.watch.finish(makespan);
         let each = self.out.lives.iter().filter_map(|l| l.times().tpot);
         self.out.run.tpot_mean = crate::stats::mean(each.map(Ps::secs));
         self.out

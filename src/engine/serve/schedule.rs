@@ -8,7 +8,7 @@ impl Server<'_> {
     /// Chooses the batch of the step that begins at `now`.
     pub(super) fn choose(&mut self, now: Ps) {
         let before = self.out.run.preemptions;
-        let mut used = self.preempt();
+        let mut used = self.preempt(now);
         let decodes = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
         let mut budget = self.setup.rules.token_budget.saturating_sub(decodes);
         for f in &mut self.filling {
@@ -25,8 +25,8 @@ impl Server<'_> {
         self.running.settle(&self.setup.jobs, page, whole);
     }
 
-    /// The latest requests give way until the coming step fits; returns what it takes (bytes).
-    fn preempt(&mut self) -> f64 {
+    /// The latest requests give way until the step that begins at `now` fits; returns what it takes (bytes).
+    fn preempt(&mut self, now: Ps) -> f64 {
         loop {
             let used = self.room().bytes();
             let fits = used <= self.setup.rules.pool;
@@ -34,15 +34,15 @@ impl Server<'_> {
                 return used;
             }
             if let Some(f) = self.filling.pop() {
-                self.give_way(f.job, f.tokens, false);
+                self.give_way(f.job, f.tokens, false, now);
             } else if let Some(r) = self.running.pop() {
-                self.give_way(r.job, r.done + 1, true);
+                self.give_way(r.job, r.done + 1, true, now);
             }
         }
     }
 
     /// A request with so many tokens leaves the batch for the head of the line; `whole` says that its KV is complete.
-    fn give_way(&mut self, job: u32, tokens: u32, whole: bool) {
+    fn give_way(&mut self, job: u32, tokens: u32, whole: bool, now: Ps) {
         self.out.run.preemptions += 1;
         let again = self.back.iter().position(|b| *b == job);
         let whole = whole && again.is_none();
@@ -64,6 +64,7 @@ impl Server<'_> {
             job,
             tokens,
             swapped,
+            since: now,
         });
     }
 
@@ -110,6 +111,7 @@ impl Server<'_> {
             };
             used = then;
             self.waiting.pop_front();
+            self.watch.waited(first.since, now);
             let life = &mut self.out.lives[first.job as usize];
             life.begun.get_or_insert(now);
             self.ddr += self.ddr_of[first.job as usize];

@@ -72,7 +72,8 @@ pub struct Solved {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<SolvedIntervals>,
     /// The limit that the next point breaks first: `tpot-p99`, `ttft-p99`, `max-hbm`, `max-ddr`, `hbm-capacity`,
-    /// `ddr-capacity`, `cannot-run`; or `model-context`, `search-end` where there is no next.
+    /// `ddr-capacity`, `cannot-run`; or `model-context`, `policy-least`, `all-requests`, `token-budget`, `search-end` where there
+    /// is no next.
     pub limited_by: String,
     /// What the next point does, as it was run.
     pub why: String,

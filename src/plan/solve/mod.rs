@@ -73,13 +73,20 @@ pub fn solve(
         },
         question: question.settings.iter().map(setting).collect(),
         inputs: marks(question.base.named.clone())?,
-        notes: notes(question, find),
+        notes: notes(question, find, settings),
         rows,
     })
 }
 
-fn notes(question: &Question, find: Find) -> Vec<String> {
+fn notes(question: &Question, find: Find, settings: &Settings) -> Vec<String> {
     let mut notes = question.base.notes.clone();
+    if let Some(given) = find.overridden(settings) {
+        notes.push(format!(
+            "{} is what is searched: `{}` has no effect on it",
+            find.searched(),
+            given.text()
+        ));
+    }
     if question.base.load.is_some() {
         notes.push("under load a run is one sequence of requests: its p99 rests on the slowest hundredth of them; draws have sequences of their own, unless a file gives them".into());
         notes.push("tokens per second and cost are over the whole run, its last answers included, when few run: more --requests, less of that".into());
@@ -122,7 +129,7 @@ fn row(
     });
     let limited_by = match (&best, &next) {
         (_, Some((_, t))) => t.broken.first().map_or("nothing", |b| b.0).to_string(),
-        (Some(_), None) => find.end().into(),
+        (Some((_, t)), None) => find.end(&s, t).0.into(),
         (None, None) => "nothing".into(),
     };
     let shown = |(n, t): &(u32, Tried)| t.shown(find.value(*n, t));
@@ -133,7 +140,7 @@ fn row(
         answer: best.as_ref().map(|(n, t)| find.value(*n, t)),
         intervals,
         limited_by,
-        why: why(find, best.as_ref(), next.as_ref()),
+        why: why(find, &s, best.as_ref(), next.as_ref()),
         best: best.as_ref().map(shown),
         next: next.as_ref().map(shown),
         tried: tries,
@@ -142,7 +149,7 @@ fn row(
     })
 }
 
-fn why(find: Find, best: Option<&At>, next: Option<&At>) -> String {
+fn why(find: Find, s: &Scenario, best: Option<&At>, next: Option<&At>) -> String {
     match (best, next) {
         (_, Some((n, t))) => {
             let value = find.shown(find.value(*n, t));
@@ -150,11 +157,9 @@ fn why(find: Find, best: Option<&At>, next: Option<&At>) -> String {
             let what = if best.is_some() { "next" } else { "already" };
             format!("{what}, at {value}: {}", reasons.join("; "))
         }
-        (Some((n, t)), None) => format!(
-            "{} is {}",
-            find.shown(find.value(*n, t)),
-            find.end_in_words()
-        ),
+        (Some((n, t)), None) => {
+            format!("{} is {}", find.shown(find.value(*n, t)), find.end(s, t).1)
+        }
         (None, None) => "nothing to search".into(),
     }
 }

@@ -11,7 +11,7 @@ use crate::plan::run::Case;
 use crate::plan::{run, served};
 use crate::scenario::Scenario;
 use crate::units::Bytes;
-use crate::units::text::{show_bytes, show_seconds};
+use crate::units::text::{show_bytes_apart, show_seconds_apart};
 
 /// What has to be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -64,6 +64,8 @@ pub(super) struct Tried {
     /// Output tokens per second, prefill included.
     pub(super) output_tokens_per_s: Option<f64>,
     preemptions: u64,
+    /// Most requests in the batch, of a load.
+    pub(super) together: Option<u32>,
     /// Limits it breaks: the word, and the sentence.
     pub(super) broken: Vec<(&'static str, String)>,
 }
@@ -135,11 +137,9 @@ fn hopeless(case: &Case, limits: &Limits) -> Option<Tried> {
     } else {
         "hbm-capacity"
     };
-    let why = format!(
-        "weights, activations and reserve alone are {}, of {} that may be used",
-        show_bytes(fixed),
-        show_bytes(l.capacity)
-    );
+    let (needed, may) = show_bytes_apart(fixed, l.capacity);
+    let why =
+        format!("weights, activations and reserve alone are {needed}, of {may} that may be used");
     Some(Tried {
         broken: vec![(word, why)],
         ..Tried::default()
@@ -175,23 +175,20 @@ fn of_load(case: &Case, run: &Run, seen: &Serving) -> Tried {
         tpot_p99: seen.tpot.p99_s,
         ttft_p99: seen.ttft.p99_s,
         output_tokens_per_s: Some(seen.output_tokens_per_s),
+        together: Some(seen.running_max),
         ..peaks(case, run)
     }
 }
 
 /// Adds the limits that it breaks: memory of the card first, since without it nothing runs.
 fn judged(mut t: Tried, case: &Case, limits: &Limits) -> Tried {
-    let size = |b: f64| show_bytes(Bytes::ceil(b));
     let l = &case.ledger;
     let mut memory = |word, used: Option<f64>, most: Option<f64>, what: &str| {
         if let (Some(used), Some(most)) = (used, most)
             && used > most
         {
-            let why = format!(
-                "{what} of {} over the {} that may be used",
-                size(used),
-                size(most)
-            );
+            let (used, most) = show_bytes_apart(Bytes::ceil(used), Bytes::ceil(most));
+            let why = format!("{what} of {used} over the {most} that may be used");
             t.broken.push((word, why));
         }
     };
@@ -221,12 +218,11 @@ fn judged(mut t: Tried, case: &Case, limits: &Limits) -> Tried {
         if let (Some(took), Some(most)) = (took, most)
             && took > most
         {
-            let took = if took.is_finite() {
-                show_seconds(took)
-            } else {
-                "forever".into()
-            };
-            let why = format!("{what} of {took} at p99 over {}", show_seconds(most));
+            let (mut told, most) = show_seconds_apart(took, most);
+            if !took.is_finite() {
+                told = "forever".into();
+            }
+            let why = format!("{what} of {told} at p99 over {most}");
             t.broken.push((word, why));
         }
     }

@@ -8,7 +8,7 @@ use crate::plan::budget;
 use crate::policy;
 use crate::policy::four_tier::Hbm;
 use crate::scenario::Scenario;
-use crate::scenario::settings::Settings;
+use crate::scenario::settings::{Given, Settings};
 use crate::units::text::{group, show_bytes, significant};
 use crate::units::{Bytes, Ps};
 use crate::workload::{Arrivals, Load};
@@ -69,24 +69,41 @@ impl Find {
         }
     }
 
-    /// What ends the search where no limit does.
-    pub(super) fn end(self) -> &'static str {
+    /// The setting that is searched: what was asked of it is replaced.
+    pub fn searched(self) -> &'static str {
         match self {
-            Self::MaxContext => "model-context",
-            Self::MinHbm => "policy-least",
-            Self::MaxBatch | Self::MaxRate => "search-end",
+            Self::MaxBatch => "batch",
+            Self::MaxContext => "output",
+            Self::MaxRate => "arrivals",
+            Self::MinHbm => "policy",
         }
     }
 
-    /// The same in words.
-    pub(super) fn end_in_words(self) -> &'static str {
+    /// What somebody asked of the setting that is searched, which the search would replace.
+    pub fn overridden(self, settings: &Settings) -> Option<&Given> {
+        let given = settings.asked(self.searched())?;
+        let text = given.text();
+        let own = match self {
+            Self::MaxBatch | Self::MaxContext => true,
+            Self::MaxRate => text.starts_with("poisson:"),
+            Self::MinHbm => text.contains("hbm=") && !text.contains("hbm=fit"),
+        };
+        own.then_some(given)
+    }
+
+    /// What ends the search where no limit does, in a word and in words, after the run at the end.
+    pub(super) fn end(self, s: &Scenario, last: &Tried) -> (&'static str, String) {
         match self {
-            Self::MaxContext => "the longest context that the model was made for",
-            Self::MinHbm => "the least that the policy keeps in HBM",
-            Self::MaxBatch => "the largest batch that is simulated",
-            Self::MaxRate => {
-                "the highest rate that is searched: so few requests overload nothing at any rate, ask for more with --requests"
-            }
+            Self::MaxBatch => batch_end(s, last),
+            Self::MaxContext => (
+                "model-context",
+                "the longest context that the model was made for".into(),
+            ),
+            Self::MinHbm => (
+                "policy-least",
+                "the least that the policy keeps in HBM".into(),
+            ),
+            Self::MaxRate => ("search-end", "the highest rate that is searched: so few requests overload nothing at any rate, ask for more with --requests".into()),
         }
     }
 
@@ -123,7 +140,7 @@ impl Find {
     /// Numbers from the easy end to the hard one.
     pub(super) fn range(self, s: &Scenario) -> (u32, u32) {
         match self {
-            Self::MaxBatch => (1, MOST_BATCH),
+            Self::MaxBatch => (1, most_batch(s)),
             Self::MaxContext => {
                 let least = s.prompt.saturating_add(1);
                 (least, s.deployment.model.max_context.max(least))
@@ -197,6 +214,39 @@ fn fitting(s: &Scenario) -> u32 {
         Some(Hbm::Tokens(n)) => n.min(whole),
         _ => whole,
     }
+}
+
+/// Most requests together that are worth a try: those of a load, each of which takes a token of the budget as it decodes.
+fn most_batch(s: &Scenario) -> u32 {
+    let budget = s.load.as_ref().and_then(|l| l.token_budget);
+    let come = s.load.as_ref().map_or(MOST_BATCH, |_| s.requests());
+    MOST_BATCH.min(come).min(budget.unwrap_or(MOST_BATCH))
+}
+
+/// Why no larger batch is tried.
+fn batch_end(s: &Scenario, last: &Tried) -> (&'static str, String) {
+    let most = most_batch(s);
+    let Some(load) = s.load.as_ref().filter(|_| most < MOST_BATCH) else {
+        return ("search-end", "the largest batch that is simulated".into());
+    };
+    let all = s.requests();
+    if most < all {
+        let why = format!("the {most} tokens of a step, of which each decoding request takes one");
+        return ("token-budget", why);
+    }
+    let of = match load.arrivals {
+        Arrivals::File(_) => "the file",
+        _ => "the load",
+    };
+    let why = match last.together.filter(|n| *n < all) {
+        None => format!(
+            "all there is: all {all} requests of {of} run at once; more slots change nothing"
+        ),
+        Some(n) => format!(
+            "a slot for each of all {all} requests of {of}, of which {n} at most are there at once; more slots change nothing"
+        ),
+    };
+    ("all-requests", why)
 }
 
 fn own_lengths(load: &crate::scenario::UnderLoad, s: &Scenario) -> bool {

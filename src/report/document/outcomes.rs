@@ -93,7 +93,7 @@ fn course(s: &Serving) -> Data {
     let mut data = Data::new("over-time", "The server over time")
         .figure("at", "at_s")
         .figure("running", "running")
-        .figure("waiting", "waiting")
+        .figure("in line", "waiting")
         .figure("T0 tokens", "t0_tokens")
         .figure("T1 tokens", "t1_tokens")
         .figure("T2 tokens", "t2_tokens")

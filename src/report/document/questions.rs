@@ -1,6 +1,7 @@
 //! The question: a sentence, every setting, and the command line that asks it.
 
 use crate::plan::answer::Setting;
+use crate::plan::solve::Find;
 use crate::plan::solve::answer::Solution;
 
 use super::data::{Cell, Data};
@@ -21,14 +22,26 @@ pub(super) fn settings(question: &[Setting]) -> Data {
 /// The command line that asks a plan's question again; others are asked again by `rerun` alone.
 pub(super) fn command(source: &Source) -> Option<String> {
     match &source.saved {
-        Saved::Plan(p) => Some(asked(&p.question, Vec::new())),
-        Saved::Solution(s) => Some(asked(&s.question, finds(s))),
+        Saved::Plan(p) => Some(asked(&p.question, "", Vec::new())),
+        Saved::Solution(s) => Some(asked(&s.question, searched(s), finds(s))),
         Saved::Outcome(_) | Saved::Sweep(_) => None,
     }
 }
 
-fn asked(question: &[Setting], more: Vec<String>) -> String {
-    let given = question.iter().filter(|s| s.from != "default");
+/// The setting that a search replaces: no flag says it.
+fn searched(s: &Solution) -> &'static str {
+    let find = Find::WORDS.iter().find(|(word, _)| *word == s.find);
+    match find {
+        // Of a policy the rest counts.
+        None | Some((_, Find::MinHbm)) => "",
+        Some((_, find)) => find.searched(),
+    }
+}
+
+fn asked(question: &[Setting], but: &str, more: Vec<String>) -> String {
+    let given = question
+        .iter()
+        .filter(|s| s.from != "default" && s.name != but);
     let flags = given.map(|s| format!("--{} {}", s.name, quoted(&s.value.replace(", ", ","))));
     let mut words = vec!["kvplan plan".to_string()];
     words.extend(flags);
