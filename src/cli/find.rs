@@ -5,7 +5,7 @@ use clap::Args;
 use crate::error::{Error, Result};
 use crate::plan::solve::{Find, Limits, solve};
 use crate::report::{Style, json, md, solve as page, table};
-use crate::scenario::settings::Origin;
+use crate::scenario::settings::{Given, Origin};
 use crate::scenario::{Question, Settings};
 use crate::units::text;
 
@@ -51,7 +51,7 @@ impl FindArgs {
     /// Fills in what the search needs and nobody said.
     ///
     /// # Errors
-    /// Usage: intervals of a search. Internal: a setting that does not exist.
+    /// Usage: intervals of a search, halves of a batch without host attention. Internal: a setting that does not exist.
     pub fn adapt(&self, settings: &mut Settings) -> Result<()> {
         if self.find().is_some() {
             if settings
@@ -63,6 +63,15 @@ impl FindArgs {
                     .help("leave it out, or ask for the answer with `kvplan plan`"));
             }
             settings.clear("intervals");
+        }
+        let host = |g: &Given| g.text() == "host-attention";
+        if self.find().is_some()
+            && settings.asked("split").is_some()
+            && !settings.get("t1").is_some_and(host)
+        {
+            return Err(settings
+                .wrong("split", "contradicts the rest: a search runs one T1 mode, and only host-attention splits a batch")
+                .help("add --t1 host-attention, or leave --split out"));
         }
         if self.find() != Some(Find::MaxRate) {
             return Ok(());

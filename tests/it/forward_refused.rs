@@ -23,7 +23,7 @@ fn architectures() {
     let (code, message) = refused(&gguf(&keys("mamba"), &tiny().weights));
     assert_eq!(
         (code, message.as_str()),
-        (2, "FILE: architecture `mamba` cannot be run")
+        (3, "FILE: architecture `mamba` cannot be run")
     );
     let (code, message) = refused(&gguf(&[], &tiny().weights));
     assert_eq!(
