@@ -39,7 +39,8 @@ const GRID: ([&str; 3], [&str; 4]) = (["0.3", "0.5", "0.7"], ["0.01", "0.03", "0
     The first policy is the reference; the budget of each other one is solved for as many tokens retained (mean over\n  \
     steps), or in HBM at the peak, over the lengths of all problems; free texts count as --max-new long.\n\n\
     STOPPED\n  \
-    With -o FILE finished cells are kept in FILE.part; after Ctrl-C or a kill, --resume goes on to the same bytes.\n\n\
+    With -o FILE finished cells are kept in FILE.part; after Ctrl-C or a kill, --resume goes on to the same bytes. What is\n  \
+    finished is not run again, and the result of another evaluation is not replaced.\n\n\
     EXAMPLES:\n  \
     kvplan eval --model smollm2.gguf --problems gsm8k.jsonl --limit 20 \\\n    \
     --policy four-tier:evict=0.03,semantics=per-interval --policy h2o:heavy=100,recent=100\n  \

@@ -124,12 +124,15 @@ fn load(settings: &Settings) -> Result<()> {
     }
     for name in ["prompt", "output"] {
         if own_lengths(settings) && settings.asked(name).is_some() {
-            return Err(clash(
-                settings,
-                name,
-                "each request of the load has its own lengths",
-            )
-            .help(format!("leave --{name} out, or use --lengths fixed")));
+            let (flag, other) = if Arrivals::names_file(&arrivals) {
+                (format!("--arrivals {arrivals}"), "--arrivals poisson:RATE")
+            } else {
+                ("--lengths".into(), "--lengths fixed")
+            };
+            let why = format!("{flag} gives each request its own lengths");
+            return Err(
+                clash(settings, name, &why).help(format!("leave --{name} out, or use {other}"))
+            );
         }
     }
     for (name, only) in [("occupancy", "lockstep"), ("fidelity", "step")] {

@@ -1,4 +1,5 @@
-//! Every flag of every verb with values that nobody should give: it answers or refuses by name, soon, and never panics.
+//! Every flag and first argument of every verb with values that nobody should give: it answers or refuses by name, soon, and
+//! never panics.
 //!
 //! Verbs and flags are taken from the command line's own definition, so that a new flag is covered by itself and a new verb
 //! fails here until somebody says what it needs.
@@ -89,7 +90,12 @@ struct Verb {
     base: Vec<String>,
     /// Long name, and whether it is a setting of a deployment.
     flags: Vec<(String, bool)>,
+    /// Whether it takes an argument that is no flag.
+    bare: bool,
 }
+
+/// What stands for a flag where a bare argument is tried.
+const BARE: &str = "<bare>";
 
 fn verbs() -> Vec<Verb> {
     let mut found = Vec::new();
@@ -121,10 +127,21 @@ fn leaves(command: &clap::Command, path: &[String], out: &mut Vec<Verb>) {
         words: path.to_vec(),
         base: base.1.split_whitespace().map(String::from).collect(),
         flags: flags.collect(),
+        bare: command.get_positionals().next().is_some(),
     });
 }
 
 impl Verb {
+    /// The call with another first argument.
+    fn with_bare(&self, value: &str) -> Vec<String> {
+        let mut base = self.base.clone();
+        match base.first_mut().filter(|w| !w.starts_with("--")) {
+            Some(first) => *first = value.into(),
+            None => base.push(value.into()),
+        }
+        [self.words.clone(), base].concat()
+    }
+
     /// The call that works without a flag and its value.
     fn without(&self, flag: &str) -> Vec<String> {
         let mut base = self.base.clone();
@@ -230,7 +247,9 @@ fn fault(out: Option<&Output>, flag: &str, value: &str, usual: &str) -> Option<S
     let bad = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
     let shown: String = value.chars().filter(|c| !bad(*c)).take(20).collect();
     // What is blank stands in quotes, or is the name of a file before what is wrong with it.
-    let blank = told.contains(&format!("`{value}`")) || told.starts_with("error:  ");
+    let quoted = ["`", "'"].map(|q| [value, value.trim()].map(|v| format!("{q}{v}{q}")));
+    let file = ["error: :", "error:  "].iter().any(|e| told.starts_with(e));
+    let blank = file || quoted.iter().flatten().any(|q| told.contains(q));
     let value = if shown.trim().is_empty() {
         blank
     } else {
@@ -288,6 +307,13 @@ fn no_value_of_any_flag_panics_or_hangs() {
                 |value: &str| [verb.without(flag), vec![format!("--{flag}={value}")]].concat();
             jobs.extend(values.iter().map(|v| (verb, flag.as_str(), *v, args(v))));
         }
+    }
+    for verb in verbs.iter().filter(|v| v.bare) {
+        // What a device holds has no end, and a result may be large.
+        let values = VALUES
+            .iter()
+            .filter(|v| !v.starts_with('-') && **v != "/dev/full");
+        jobs.extend(values.map(|v| (verb, BARE, *v, verb.with_bare(v))));
     }
     // A page that is served does not end.
     jobs.retain(|(verb, _, _, args)| {

@@ -123,7 +123,7 @@ fn toml_errors_show_file_line_and_caret() {
     );
     let (code, _, err) = run(kvplan(["simulate", &path]));
     assert!(
-        code == 2 && !err.contains('\u{1b}') && !err.contains('\u{7}'),
+        code == 3 && !err.contains('\u{1b}') && !err.contains('\u{7}'),
         "{err:?}"
     );
 }

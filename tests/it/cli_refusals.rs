@@ -413,3 +413,40 @@ fn two_results_of_a_run_are_not_one_file() {
     let out = kvplan(folder.path(), "validate tables -o x.csv --rows ./x.csv");
     refused(&out, "this run writes another result there");
 }
+
+#[test]
+fn what_show_plot_and_man_would_ignore_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |line: &str| kvplan(folder.path(), line);
+    refused(&run("show hardware h100-sxm --kv fp8"), "--kv");
+    refused(&run("show policy four-tier --weights fp8"), "--weights");
+    refused(
+        &run("show model llama-3.1-8b --format toml --kv fp8"),
+        "--kv",
+    );
+    let text = run("show hardware h100-sxm --format toml").stdout;
+    std::fs::write(folder.path().join("m.toml"), text).unwrap();
+    refused(&run("show m.toml --format toml"), "is a file already");
+    refused(&run("plot --list -o x.svg"), "--out");
+    refused(&run("plot --print-config -o x.svg"), ".toml");
+    assert!(run("plot --print-config -o x.toml").status.success());
+    assert!(
+        run("plan --intervals none x.toml --hardware gh200 -q")
+            .status
+            .success()
+    );
+    let page = String::from_utf8(run("man trace synth").stdout).unwrap();
+    assert!(page.contains("recency"), "{page}");
+    refused(&run("man trace synt"), "did you mean `synth`");
+    refused(&run("man plan synth"), "kvplan man plan");
+}
+
+/// What is no way to arrive says so, though --output is there.
+#[test]
+fn a_wrong_load_is_not_taken_for_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "simulate --output 64 --arrivals NaN";
+    refused(&kvplan(folder.path(), line), "is no way to arrive");
+    let line = "simulate --export-decisions x.npz --prompt 7";
+    refused(&kvplan(folder.path(), line), "--export-decisions");
+}

@@ -150,7 +150,7 @@ fn folders() {
     let cases: [(&Change, u8, &str); 6] = [
         (
             &config("\"qwen2\"", "\"qwen3\""),
-            2,
+            3,
             "DIR: architecture `qwen3` cannot be run",
         ),
         (

@@ -335,7 +335,7 @@ fn model_files_of_ones_own() {
         std::fs::write(&path, base.replacen(from, to, 1)).unwrap();
         let e = catalog::model(shown).unwrap_err();
         assert!(
-            e.exit_code() == 2 && e.message.contains(says),
+            e.exit_code() == 3 && e.message.contains(says),
             "{to}: {}",
             e.message
         );

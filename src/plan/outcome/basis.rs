@@ -72,10 +72,10 @@ pub(in crate::plan) fn assumptions(case: &Case) -> Vec<Assumption> {
     if let Some(w) = &runtime.warm_up {
         out.push(assumption("runtime.warm_up.logit_bytes", &w.logit_bytes));
     }
-    if case.timelines.iter().any(|t| t.spills()) || d.host_weights.is_some() {
+    if case.timelines.iter().any(|t| t.spills()) || case.ledger.host_weights.0 > 0 {
         out.extend(way_to_t1(d));
     } else {
-        out.extend(rate_to_hbm(d));
+        out.extend(could_move(d));
     }
     if let Some(i) = hardware.interconnect.as_ref().filter(|_| d.gpus > 1) {
         out.push(assumption(
@@ -87,9 +87,9 @@ pub(in crate::plan) fn assumptions(case: &Case) -> Vec<Assumption> {
     out
 }
 
-/// What could stream: the figures of it rest on the rate, though nothing moves.
-fn rate_to_hbm(d: &Deployment) -> Vec<Assumption> {
-    let kept = ["link.h2d", "host.ddr_read"].map(|key| named(d, key));
+/// What could stream and lie there: figures rest on it, though nothing moves.
+fn could_move(d: &Deployment) -> Vec<Assumption> {
+    let kept = ["link.h2d", "host.ddr_read", "host.pinned_limit"].map(|key| named(d, key));
     let mut out = way_to_t1(d);
     out.retain(|a| kept.contains(&a.name));
     out
