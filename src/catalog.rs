@@ -137,7 +137,7 @@ impl Shelf {
 /// A model by catalog name, alias, or path (.toml, or a Hugging Face config .json).
 ///
 /// # Errors
-/// Usage: no such name or path, a bad TOML file (with its line), an unknown architecture. Data: a damaged config.json.
+/// Usage: no such name or path. Data: a bad TOML file (with its line), a damaged config.json, an architecture that is not known.
 pub fn model(name: &str) -> Result<Model> {
     match extension(name) {
         Some("json") => model::hf::read(&read(name)?, name),
@@ -156,7 +156,7 @@ pub fn model(name: &str) -> Result<Model> {
 /// its class.
 ///
 /// # Errors
-/// Usage: no such name or path, a bad TOML file (with its line), a physically impossible figure.
+/// Usage: no such name or path. Data: a bad TOML file (with its line), a physically impossible figure.
 pub fn hardware(name: &str) -> Result<Hardware> {
     hardware_from(name, true)
 }
@@ -254,7 +254,7 @@ pub fn runtime(name: &str) -> Result<Runtime> {
 /// The shelf on which a TOML file would stand, by the keys it has.
 ///
 /// # Errors
-/// Usage: unreadable, not TOML, or neither a model, a machine nor a runtime.
+/// Usage: unreadable. Data: not TOML, or neither a model, a machine nor a runtime.
 pub fn shelf_of_file(path: &str) -> Result<Shelf> {
     let text = read(path)?;
     let table: toml::Table = parse(&text, path)?;
@@ -265,7 +265,7 @@ pub fn shelf_of_file(path: &str) -> Result<Shelf> {
     ];
     let found = marks.into_iter().find(|(_, key)| table.contains_key(*key));
     found.map(|(shelf, _)| shelf).ok_or_else(|| {
-        Error::usage(format!(
+        Error::data(format!(
             "{path} describes neither a model (`hidden`), hardware (`gpu`) nor a runtime (`step_gap`)"
         ))
         .help("say which: `kvplan show hardware FILE`")
@@ -307,7 +307,7 @@ fn read(path: &str) -> Result<String> {
         .read_to_end(&mut bytes)
         .map_err(cannot)?;
     if bytes.len() as u64 > FILE_LIMIT {
-        return Err(Error::usage(format!(
+        return Err(Error::data(format!(
             "{path}: larger than {} MiB, which no such file is",
             FILE_LIMIT >> 20
         )));
@@ -325,7 +325,7 @@ fn parse<T: DeserializeOwned>(text: &str, path: &str) -> Result<T> {
     toml::from_str(text).map_err(|e| {
         let span = e.span().unwrap_or(0..0);
         let message = e.message().trim().to_string();
-        let error = Error::usage(message.clone()).at(path, text, span);
+        let error = Error::data(message.clone()).at(path, text, span);
         match suggestion(&message) {
             Some(key) => error.help(format!("did you mean `{key}`?")),
             None => error,

@@ -171,7 +171,7 @@ pub struct Deployment {
     pub compact: Compact,
     /// Order in host memory.
     pub layout: Layout,
-    /// Parts of the batch that take turns under host attention: 1 or 2.
+    /// Parts of the batch that take turns under host attention: 1 or 2 (see [`Deployment::halves`]).
     pub split: u32,
     /// What the weights of attention cost a policy that looks at them.
     pub score_cost: ScoreCost,
@@ -186,6 +186,11 @@ pub struct Deployment {
 }
 
 impl Deployment {
+    /// Whether the batch is cut into halves that take turns: under host attention alone, whatever `split` says elsewhere.
+    pub fn halves(&self) -> bool {
+        self.split > 1 && self.t1 == T1Mode::HostAttention
+    }
+
     /// With the kernels of the runtime: its own family of decode attention where the card was measured with it, or all at
     /// their peak (`ideal`).
     #[must_use]

@@ -12,9 +12,10 @@ use std::fmt;
 pub enum Cause {
     /// The run worked and the answer is no (does not fit, target missed): exit 1.
     Infeasible,
-    /// Flags, configuration, names or paths that cannot be used: exit 2.
+    /// What was asked: a flag, a setting's value wherever it stands, a name, a path that cannot be opened or written: exit 2.
     Usage,
-    /// A data file (trace, import, result) that is damaged or contradicts itself: exit 3.
+    /// What stands in a file, of whatever kind, once it has been read: damaged, malformed, a key or a value that such a file
+    /// cannot have, an architecture that is not known: exit 3.
     Data,
     /// No driver or device: exit 4.
     Device,
@@ -62,12 +63,12 @@ impl Error {
         }
     }
 
-    /// Flags, configuration, names, paths (exit 2).
+    /// What was asked (exit 2).
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Cause::Usage, message)
     }
 
-    /// Damaged or contradictory data (exit 3).
+    /// What stands in a file (exit 3).
     pub fn data(message: impl Into<String>) -> Self {
         Self::new(Cause::Data, message)
     }
@@ -81,6 +82,13 @@ impl Error {
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
+        self
+    }
+
+    /// Says which flag or file it is about.
+    #[must_use]
+    pub fn about(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
         self
     }
 

@@ -56,7 +56,7 @@ fn kernels(k: &Kernels, all: &mut Vec<Bound>) {
 /// Checks a machine that a user wrote.
 ///
 /// # Errors
-/// Usage, at the line of the key: a figure that no machine has.
+/// Data, at the line of the key: a figure that no machine has.
 pub(super) fn hardware(h: &Hardware, text: &str, path: &str) -> Result<()> {
     let k = &h.gpu.kernels;
     let mut all = vec![
@@ -174,7 +174,7 @@ fn fault(key: &str, why: &str, text: &str, path: &str) -> Error {
         }
         start += line.len();
     }
-    Error::usage(format!("`{key}` {why}")).at(path, text, span)
+    Error::data(format!("`{key}` {why}")).at(path, text, span)
 }
 
 /// What is unlikely about a machine, as sentences; empty for the catalog's own.

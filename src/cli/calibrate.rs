@@ -21,6 +21,7 @@ use super::flags::Format;
 use super::measured::{Asked, checked, measured};
 use super::out::Out;
 use super::plot;
+use super::record::whole;
 
 /// Card whose GPU and link stand under a measured host where none is named: the one of the default question.
 const CARD: &str = "h200-sxm";
@@ -48,7 +49,7 @@ pub struct CalibrateArgs {
     #[arg(long, conflicts_with_all = ["from", "host_only", "gpu_only", "unchecked"])]
     check_only: bool,
     /// GPU to measure, as CUDA counts them
-    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["from", "host_only"])]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>, conflicts_with_all = ["from", "host_only"])]
     device: usize,
     /// Card under the measurements: what was not measured is its
     #[arg(long, value_name = "NAME")]
@@ -66,7 +67,7 @@ pub struct CalibrateArgs {
     #[arg(long, hide = true)]
     unchecked: bool,
     /// Seed of the order of measurements
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>)]
     seed: u64,
     /// Draw the fit, its residuals and its predictions into FILE (.svg or .png) as well
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "check_only")]

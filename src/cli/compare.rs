@@ -27,11 +27,12 @@ const REPLACES: &str = "the result would replace a file that the run reads";
 /// Arguments of `compare`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_long_help = "EXAMPLES:\n  kvplan plan --model llama-3.1-8b --weights bf16 --hardware h100-sxm --format json -o plan.json\n  \
+    after_long_help = "EXAMPLES:\n  kvplan plan --model llama-3.1-8b --weights bf16 --hardware h100-sxm -o plan.json\n  \
     vllm serve meta-llama/Llama-3.1-8B --gpu-memory-utilization 0.95 2>&1 | tee vllm.log\n  \
     kvplan compare plan.json --engine-log vllm.log\n  \
     docker logs vllm 2>&1 | kvplan compare plan.json --engine-log - --format json\n  \
-    kvplan compare calibration/build-7-rtx-5080-2026-11-01.toml calibration/build-7-rtx-5080-2026-11-30.toml --tolerance 0.05\n\n\
+    kvplan compare calibration/build-7-rtx-5080-2026-11-01.toml \\\n    \
+    calibration/build-7-rtx-5080-2026-11-30.toml --tolerance 0.05\n\n\
     Two profiles: exit 1 if a value drifted by more than the tolerance and its intervals are apart."
 )]
 pub struct CompareArgs {
@@ -44,11 +45,11 @@ pub struct CompareArgs {
     /// Start-up log of vLLM or TensorRT-LLM; `-` is stdin
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "new")]
     engine_log: Option<PathBuf>,
-    /// Share by which a value of a profile may drift
-    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = tolerance)]
+    /// Share by which a value of a profile may drift; for two profiles
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = tolerance, conflicts_with = "engine_log")]
     tolerance: f64,
     /// Card of the plan that the log is of, where the plan has several
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "new")]
     hardware: Option<String>,
     #[command(flatten)]
     result: ResultArgs,

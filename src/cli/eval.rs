@@ -9,11 +9,12 @@ use clap::{Args, ValueHint};
 
 use super::flags::{Format, ResultArgs};
 use super::out::Out;
+use super::resumed::{another, resumed};
 use super::{explain, interrupt, plot, record};
 use crate::error::{Error, Result};
 use crate::eval::answer::{EqualBy, Question};
 use crate::eval::problems;
-use crate::eval::{self, Asked, Cell, Evaluation, figure, journal, policies};
+use crate::eval::{self, Asked, Cell, EVAL_SCHEMA, Evaluation, figure, journal, policies};
 use crate::forward::{Checkpoint, Model, Positions, Quantiser, Text};
 use crate::journal::Journal;
 use crate::record::facts;
@@ -38,7 +39,8 @@ const GRID: ([&str; 3], [&str; 4]) = (["0.3", "0.5", "0.7"], ["0.01", "0.03", "0
     The first policy is the reference; the budget of each other one is solved for as many tokens retained (mean over\n  \
     steps), or in HBM at the peak, over the lengths of all problems; free texts count as --max-new long.\n\n\
     STOPPED\n  \
-    With -o FILE finished cells are kept in FILE.part; after Ctrl-C or a kill, --resume goes on to the same bytes.\n\n\
+    With -o FILE finished cells are kept in FILE.part; after Ctrl-C or a kill, --resume goes on to the same bytes. What is\n  \
+    finished is not run again, and the result of another evaluation is not replaced.\n\n\
     EXAMPLES:\n  \
     kvplan eval --model smollm2.gguf --problems gsm8k.jsonl --limit 20 \\\n    \
     --policy four-tier:evict=0.03,semantics=per-interval --policy h2o:heavy=100,recent=100\n  \
@@ -55,7 +57,8 @@ pub struct EvalArgs {
     problems: Option<PathBuf>,
     /// Print or draw a saved evaluation (.json) again; nothing is run
     #[arg(long, value_name = "RESULT", value_hint = ValueHint::FilePath,
-          conflicts_with_all = ["model", "problems", "policy", "grid", "equal", "resume"])]
+          conflicts_with_all = ["model", "problems", "policy", "grid", "equal", "resume", "teacher_forced", "max_new", "limit",
+              "temperature", "top_p", "seed", "t2", "positions", "together", "raw"])]
     from: Option<PathBuf>,
     /// Policy beside the full cache: NAME[:key=value,...]; repeatable (`kvplan list policies`)
     #[arg(long, value_name = "POLICY")]
@@ -82,7 +85,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, allow_negative_numbers = true, value_parser = record::top_p)]
     top_p: f64,
     /// Seed of the draws
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = record::whole::<u64>)]
     seed: u64,
     /// What T2 does to keys and values: per-token, per-channel or per-tensor, then -8 or -4
     #[arg(long, value_name = "QUANTISER", default_value = "per-token-8", value_parser = Quantiser::parse)]
@@ -131,6 +134,10 @@ pub fn run(args: &EvalArgs, out: &mut Out) -> Result<()> {
     let (asked, equal) = args.brought(asked, &posed)?;
     let policies = resolved(&asked)?;
     let question = args.question(&checkpoint, equal, &posed)?;
+    if args.is_there(&question, &policies, problems.len())? {
+        out.note("the evaluation was finished before");
+        return Ok(());
+    }
     let more = args.opened(image, out)?;
     let (kept, finished) = args.journal(&question, &policies, problems.len(), out)?;
     let job = Job {
@@ -164,10 +171,17 @@ struct More {
 /// A saved evaluation.
 fn again(path: &Path) -> Result<Evaluation> {
     let saved = explain::read(path)?;
-    serde_json::from_value(saved).map_err(|e| {
-        Error::data(format!("{}: no evaluation: {e}", path.display()))
+    let wrong = |why: String| {
+        Error::data(format!("{}: no evaluation: {why}", path.display()))
             .help("give a result of `kvplan eval --format json`")
-    })
+    };
+    match saved["schema"].as_str() {
+        Some(EVAL_SCHEMA) => serde_json::from_value(saved).map_err(|e| wrong(e.to_string())),
+        other => Err(wrong(format!(
+            "its schema is `{}`",
+            other.unwrap_or_default()
+        ))),
+    }
 }
 
 impl EvalArgs {
@@ -235,6 +249,33 @@ impl EvalArgs {
             positions: positions.into(),
             equal,
         })
+    }
+
+    /// Whether the result of this very evaluation is there already, where finished work counts.
+    fn is_there(&self, question: &Question, policies: &[Asked], problems: usize) -> Result<bool> {
+        let Some(file) = resumed(&self.result, self.resume) else {
+            return Ok(false);
+        };
+        let found = again(file)
+            .ok()
+            .filter(|_| self.result.format() == Format::Json);
+        let own = |e: &Evaluation| {
+            let asked = policies.iter().map(|p| p.spec.to_string());
+            let ran = e.policies.iter().map(|p| p.resolved.clone());
+            e.question == *question && e.problems.len() == problems && asked.eq(ran)
+        };
+        match found.filter(own) {
+            Some(_) if self.answers.is_none() && self.plot.is_none() => Ok(true),
+            Some(_) => Err(
+                Error::usage(format!("{}: is finished", file.display())).help(
+                    "kvplan eval --from FILE draws it and writes its texts; nothing is run again",
+                ),
+            ),
+            None => Err(another(
+                file,
+                "is there, and is not the result of this evaluation in JSON",
+            )),
+        }
     }
 
     fn journal(

@@ -22,7 +22,7 @@ use super::saved::{self, broken, foreign};
 #[command(
     after_long_help = "EXAMPLES:\n  kvplan explain result.json memory.kv_full_bytes\n  \
     kvplan explain result.json throughput\n  kvplan explain answer.json 'rows[0].alternatives[5].free_t1_bytes'\n  \
-    kvplan explain sweep.json 'cells[3].outcome.memory.hbm_peak_bytes'\n  \
+    kvplan explain sweep.json 'cells[2].outcome.memory.hbm_peak_bytes'\n  \
     kvplan explain load.json serving.ttft.p99_s\n  kvplan explain found.json 'rows[0].answer'"
 )]
 pub struct ExplainArgs {

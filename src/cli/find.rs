@@ -8,7 +8,7 @@ use clap::Args;
 use crate::error::{Error, Result};
 use crate::plan::solve::{Find, Limits, searches, solve};
 use crate::report::{Style, json, md, solve as page, table};
-use crate::scenario::settings::Origin;
+use crate::scenario::settings::{Given, Origin};
 use crate::scenario::{Question, Settings};
 use crate::units::text;
 
@@ -55,10 +55,19 @@ impl FindArgs {
     /// Fills in what the search needs and nobody said.
     ///
     /// # Errors
-    /// Internal: a setting that does not exist.
+    /// Usage: a setting that is searched, halves of a batch without host attention. Internal: a setting that does not exist.
     pub fn adapt(&self, settings: &mut Settings) -> Result<()> {
         if let Some(find) = self.find() {
             refuse_searched(find, settings)?;
+        }
+        let host = |g: &Given| g.text() == "host-attention";
+        if self.find().is_some()
+            && settings.asked("split").is_some()
+            && !settings.get("t1").is_some_and(host)
+        {
+            return Err(settings
+                .wrong("split", "contradicts the rest: a search runs one T1 mode, and only host-attention splits a batch")
+                .help("add --t1 host-attention, or leave --split out"));
         }
         if self.find() != Some(Find::MaxRate) {
             return Ok(());

@@ -15,7 +15,7 @@ use super::progress;
 /// Arguments of `fit`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_long_help = "EXAMPLES:\n  kvplan fit ../shared/reference\n  kvplan fit ../shared/reference --profiles models/kernels\n\nA profile is read when kvplan is built; to use one at once, put its tables under [gpu.kernels] of a machine file."
+    after_long_help = "EXAMPLES:\n  kvplan fit ../shared/reference\n  kvplan fit ../shared/reference --profiles models/kernels\n\nA profile is read when kvplan is built; to use one at once, put its tables under [gpu.kernels] of a\nmachine file."
 )]
 pub struct FitArgs {
     /// Folder of tables, known by the end of their names (`decode_attn.csv`, `linear_layers.csv`, `prefill_ops.csv`, ...)
@@ -35,8 +35,10 @@ pub struct FitArgs {
 pub fn run(args: &FitArgs, out: &mut Out) -> Result<()> {
     args.result.open(out)?;
     if let Some(folder) = &args.profiles {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| Error::usage(format!("{}: cannot be made: {e}", folder.display())))?;
+        std::fs::create_dir_all(folder).map_err(|e| {
+            Error::usage(format!("{}: cannot be made: {e}", folder.display()))
+                .help("name a folder with --profiles")
+        })?;
     }
     let watch = progress::watch("fitting", 0, out.quiet());
     let profiles = fit(&args.dir)?;

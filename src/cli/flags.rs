@@ -10,6 +10,7 @@ use crate::scenario::keys::{KEYS, Key, Verb};
 use crate::scenario::settings::Origin;
 use crate::scenario::{Settings, TraceRef, file};
 
+use super::ending;
 use super::out::Out;
 
 /// Deployment flags and a scenario, as given; `PLAN` has lists of cards.
@@ -163,6 +164,14 @@ pub enum Format {
     Md,
 }
 
+/// Endings of a result's name, and the format that each asks for.
+const ENDINGS: [(&str, Format); 4] = [
+    ("json", Format::Json),
+    ("csv", Format::Csv),
+    ("md", Format::Md),
+    ("txt", Format::Table),
+];
+
 /// Which of the files that a run reads `out` is, if it is one.
 pub(super) fn read_by_the_run<const PLAN: bool>(
     out: &Path,
@@ -175,10 +184,22 @@ pub(super) fn read_by_the_run<const PLAN: bool>(
     }
 }
 
+/// Sees that a scenario can be written where it is to go.
+///
+/// # Errors
+/// It cannot be, or its name says another format (exit 2).
+pub(super) fn scenario_file(path: Option<&Path>, out: &mut Out) -> Result<()> {
+    let Some(path) = path else {
+        return Ok(());
+    };
+    ending::format(path, &[("toml", ()), ("txt", ())], ": a scenario is TOML")?;
+    out.to_file(path)
+}
+
 /// Where a result goes.
 #[derive(Clone, Debug, Args)]
 pub struct ResultArgs {
-    /// Format of the result [default: by the extension of --out, else table].
+    /// Format of the result [default: by the ending of --out (.json, .csv, .md, .txt), else table].
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<Format>,
     /// Result file, written whole or not at all; `-` is stdout.
@@ -194,19 +215,20 @@ impl ResultArgs {
         (path.as_os_str() != "-" && !special).then_some(path)
     }
 
-    /// The format asked for, or that of the file's extension.
+    /// The format asked for, or that of the file's ending.
     pub fn format(&self) -> Format {
-        let extension = self
-            .out
-            .as_ref()
-            .and_then(|p| p.extension())
-            .and_then(|e| e.to_str());
-        self.format.unwrap_or(match extension {
-            Some("json") => Format::Json,
-            Some("csv") => Format::Csv,
-            Some("md") => Format::Md,
-            _ => Format::Table,
-        })
+        let asked = || self.by_name().ok().flatten();
+        self.format.or_else(asked).unwrap_or(Format::Table)
+    }
+
+    /// The format that the file's name asks for, if it says any.
+    ///
+    /// # Errors
+    /// Its ending is that of no format (exit 2).
+    pub fn by_name(&self) -> Result<Option<Format>> {
+        let otherwise = ", or say which with --format json, csv, md or table";
+        let of = |path: &PathBuf| ending::format(path, &ENDINGS, otherwise);
+        Ok(self.out.as_ref().map(of).transpose()?.flatten())
     }
 
     /// Refuses to overwrite what the run reads: its recordings, its lengths and its scenario.
@@ -231,11 +253,28 @@ impl ResultArgs {
         .help("name another file with -o"))
     }
 
-    /// Creates the result file, before the run.
+    /// Sees that the result file can be made, before the run.
     ///
     /// # Errors
-    /// It cannot be made (exit 2).
+    /// It cannot be made, or its ending is that of no format and none is said (exit 2).
     pub fn open(&self, out: &mut Out) -> Result<()> {
+        if self.format.is_none() {
+            self.by_name()?;
+        }
         self.out.as_ref().map_or(Ok(()), |path| out.to_file(path))
+    }
+
+    /// The same for a scenario, which is TOML.
+    ///
+    /// # Errors
+    /// It cannot be made, or another format is asked for (exit 2).
+    pub fn open_scenario(&self, out: &mut Out) -> Result<()> {
+        if self.format.is_some() {
+            return Err(
+                Error::usage("--print-config prints a scenario, which has one format")
+                    .help("leave --format out: a scenario is TOML"),
+            );
+        }
+        scenario_file(self.out.as_deref(), out)
     }
 }

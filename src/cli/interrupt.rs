@@ -17,14 +17,20 @@ fn parts() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Removes this file if the run is interrupted.
-pub fn guard(path: &Path) {
-    parts().push(path.to_path_buf());
+/// Removes this file if the run is interrupted; whether it is not one already.
+pub fn guard(path: &Path) -> bool {
+    let mut all = parts();
+    let new = !all.iter().any(|p| p == path);
+    all.push(path.to_path_buf());
+    new
 }
 
 /// The file is in its place, or gone.
 pub fn release(path: &Path) {
-    parts().retain(|p| p != path);
+    let mut all = parts();
+    if let Some(at) = all.iter().rposition(|p| p == path) {
+        all.remove(at);
+    }
 }
 
 static PROMISE: Mutex<Option<String>> = Mutex::new(None);

@@ -28,6 +28,7 @@ pub enum What {
 
 /// Arguments of `list`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "EXAMPLES:\n  kvplan list hardware\n  kvplan list models --format csv")]
 pub struct ListArgs {
     /// What to list
     #[arg(value_enum, value_name = "WHAT")]

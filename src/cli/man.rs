@@ -19,10 +19,13 @@ pub struct CompletionsArgs {
 
 /// Arguments of `man`.
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = "EXAMPLES:\n  kvplan man | man -l -\n  kvplan man simulate")]
+#[command(
+    after_long_help = "EXAMPLES:\n  kvplan man | man -l -\n  kvplan man simulate\n  kvplan man trace synth"
+)]
 pub struct ManArgs {
-    /// Page of this verb [default: that of kvplan, which lists the verbs]
-    verb: Option<String>,
+    /// Page of this verb, and of a verb below it [default: that of kvplan, which lists the verbs]
+    #[arg(value_name = "VERB", num_args = 0..=2)]
+    verb: Vec<String>,
 }
 
 /// Prints the script.
@@ -41,13 +44,11 @@ pub fn completions(args: &CompletionsArgs, mut command: Command, out: &mut Out) 
 /// No such verb; it cannot be written (exit 2).
 pub fn man(args: &ManArgs, mut command: Command, out: &mut Out) -> Result<()> {
     command.build();
-    let page = match &args.verb {
-        None => command,
-        Some(verb) => command
-            .find_subcommand(verb)
-            .cloned()
-            .ok_or_else(|| unknown(verb, &command))?,
-    };
+    let mut page = command;
+    for verb in &args.verb {
+        let below = page.find_subcommand(verb).cloned();
+        page = below.ok_or_else(|| unknown(verb, &page))?;
+    }
     let mut text = Vec::new();
     clap_mangen::Man::new(page)
         .render(&mut text)
@@ -56,9 +57,16 @@ pub fn man(args: &ManArgs, mut command: Command, out: &mut Out) -> Result<()> {
 }
 
 fn unknown(verb: &str, command: &Command) -> Error {
-    let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+    let names = command.get_subcommands().map(Command::get_name);
+    let names: Vec<&str> = names.filter(|n| *n != "help").collect();
     let guess = did_you_mean(verb, names.iter().copied())
         .map_or(String::new(), |g| format!("did you mean `{g}`? "));
-    Error::usage(format!("verb `{verb}` is not known"))
-        .help(format!("{guess}verbs: {}", names.join(", ")))
+    let error = Error::usage(format!("verb `{verb}` is not known"));
+    if names.is_empty() {
+        let above = command.get_name();
+        return error.help(format!(
+            "`{above}` has no verbs below it: kvplan man {above}"
+        ));
+    }
+    error.help(format!("{guess}verbs: {}", names.join(", ")))
 }

@@ -1,7 +1,7 @@
 //! The command line: one file a verb, no arithmetic.
 //!
 //! stdout carries the result only and is a function of inputs and seed; everything else goes to stderr. Exit codes:
-//! 0 answer; 1 ran, but the answer is no; 2 usage or configuration; 3 bad data; 4 no device; 70 a bug; 130 interrupted;
+//! 0 answer; 1 ran, but the answer is no; 2 usage, what was asked; 3 bad data, what stands in a file; 4 no device; 70 a bug; 130 interrupted;
 //! a closed pipe ends quietly with 0. All writing goes through [`out::Out`]: it creates the result file before the run,
 //! writes it beside and renames it, so a killed run leaves either the old file or the new one. The flags of a
 //! deployment are made from the table of settings in `scenario` and are the same for every verb.
@@ -10,6 +10,7 @@ pub mod calibrate;
 pub mod compare;
 pub mod doctor;
 pub mod drawing;
+mod ending;
 pub mod eval;
 pub mod explain;
 pub mod find;
@@ -20,7 +21,9 @@ pub mod interrupt;
 pub mod list;
 pub mod man;
 mod measured;
+mod negative;
 pub mod out;
+mod part;
 pub mod plan;
 pub mod plot;
 pub mod progress;
@@ -29,6 +32,7 @@ pub mod render;
 pub mod report;
 pub mod reproduce;
 pub mod rerun;
+mod resumed;
 mod same;
 pub mod saved;
 pub mod schema;
@@ -46,6 +50,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::error::{Cause, Error, Result};
+use crate::units::text::printable;
 use out::Out;
 
 /// What a KV cache kept partly outside GPU memory costs, saves and risks on your machine.
@@ -58,7 +63,7 @@ use out::Out;
     after_long_help = "EXAMPLES:\n  kvplan plan\n  kvplan plan --model llama-3.1-8b --weights bf16 --hardware rtx-4090,l40s --batch 16\n  \
         kvplan simulate --hardware gh200 --t1 host-attention --format json -o result.json\n  \
         kvplan explain result.json memory.kv_full_bytes\n  kvplan report -o report.html\n  kvplan list hardware\n\n\
-        EXIT CODES: 0 answer; 1 ran, but the answer is no; 2 usage; 3 bad data; 4 no device; 70 a bug; 130 interrupted"
+        EXIT CODES: 0 answer; 1 ran, but the answer is no; 2 usage (what was asked); 3 bad data (what stands in a file); 4 no device; 70 a bug; 130 interrupted"
 )]
 struct Cli {
     /// Colour: a flag goes over `NO_COLOR`, that over `CLICOLOR_FORCE`, that over what the terminal can do.
@@ -176,8 +181,13 @@ fn threads() {
         .ok(); // only the first call counts
 }
 
+/// The command line as clap knows it: every verb with every flag.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 fn start(args: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::try_parse_from(negative::joined(args)) {
         Ok(cli) => cli,
         Err(e) => return clap_exit(&e),
     };
@@ -228,8 +238,9 @@ fn run(command: &Command, out: &mut Out) -> Result<Answer> {
 /// Help and version are answers (0); usage errors are 2, as everywhere.
 fn clap_exit(error: &clap::Error) -> u8 {
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
-    let cropped = render::crop(&error.to_string(), 4000);
-    if code == 0 || cropped.len() == error.to_string().len() {
+    let told = error.to_string();
+    let cropped = printable(&render::crop(&told, 4000));
+    if code == 0 || cropped == told {
         error.print().ok(); // a closed pipe is no error
     } else {
         render::plain(&cropped);

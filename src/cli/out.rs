@@ -1,26 +1,24 @@
 //! The one place that writes results.
 //!
-//! To stdout, or to a file that is created before the run (a bad path fails at once, not after the work), written
-//! beside its target and renamed at the end. A pipe closed by its reader (`| head -1`) ends the process quietly.
+//! To stdout, or to a file that is tried before the run (a bad path fails at once, not after the work), written beside its
+//! target and renamed at the end ([`super::part`]). A pipe closed by its reader (`| head -1`) ends the process quietly.
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Stdout, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::units::text::printable;
 
-use super::{interrupt, render, write_failed};
+use super::part::Part;
+use super::same::whole;
+use super::{render, write_failed};
 
 /// Where the result goes.
 #[derive(Debug)]
 enum Sink {
     Stdout(BufWriter<Stdout>),
-    File {
-        file: BufWriter<File>,
-        beside: PathBuf,
-        target: PathBuf,
-    },
+    File(Part),
     /// A pipe or a device, written directly.
     Special {
         file: BufWriter<File>,
@@ -74,7 +72,7 @@ impl Out {
             );
         }
         // A link is followed, so that the file it names is what changes.
-        let target = &std::fs::canonicalize(target).unwrap_or_else(|_| target.to_path_buf());
+        let target = &whole(target).unwrap_or_else(|| target.to_path_buf());
         if std::fs::metadata(target).is_ok_and(|m| !m.is_file()) {
             // A pipe or a device cannot be replaced by a rename.
             let file = std::fs::OpenOptions::new()
@@ -88,18 +86,9 @@ impl Out {
             };
             return Ok(());
         }
-        let beside = beside(target);
-        let file = File::create(&beside).map_err(|e| write_failed(&shown, &e))?;
-        if let Ok(old) = std::fs::metadata(target) {
-            file.set_permissions(old.permissions()).ok(); // else the default mode stands
-        }
-        interrupt::guard(&beside);
+        let part = Part::new(target).map_err(|e| write_failed(&shown, &e))?;
         self.color = false;
-        self.sink = Sink::File {
-            file: BufWriter::new(file),
-            beside,
-            target: target.clone(),
-        };
+        self.sink = Sink::File(part);
         Ok(())
     }
 
@@ -151,17 +140,8 @@ impl Out {
     pub fn finish(&mut self) -> Result<()> {
         let what = self.shown();
         self.flush().map_err(|e| write_failed(&what, &e))?;
-        if let Sink::File {
-            file,
-            beside,
-            target,
-        } = &self.sink
-        {
-            file.get_ref()
-                .sync_all()
-                .map_err(|e| write_failed(&what, &e))?;
-            std::fs::rename(beside, target).map_err(|e| write_failed(&what, &e))?;
-            interrupt::release(beside);
+        if let Sink::File(part) = &mut self.sink {
+            part.publish().map_err(|e| write_failed(&what, &e))?;
             self.sink = Sink::Stdout(BufWriter::new(std::io::stdout()));
         }
         Ok(())
@@ -170,17 +150,8 @@ impl Out {
     fn shown(&self) -> String {
         match &self.sink {
             Sink::Stdout(_) => "stdout".into(),
-            Sink::File { target, .. } => target.display().to_string(),
+            Sink::File(part) => part.target().display().to_string(),
             Sink::Special { name, .. } => name.clone(),
-        }
-    }
-}
-
-impl Drop for Out {
-    fn drop(&mut self) {
-        if let Sink::File { beside, .. } = &self.sink {
-            interrupt::release(beside);
-            std::fs::remove_file(beside).ok(); // the run failed: leave what was there before
         }
     }
 }
@@ -189,7 +160,8 @@ impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = match &mut self.sink {
             Sink::Stdout(s) => s.write(bytes),
-            Sink::File { file, .. } | Sink::Special { file, .. } => file.write(bytes),
+            Sink::File(part) => part.write(bytes),
+            Sink::Special { file, .. } => file.write(bytes),
         };
         written.or_else(closed_pipe)
     }
@@ -197,7 +169,8 @@ impl Write for Out {
     fn flush(&mut self) -> std::io::Result<()> {
         let flushed = match &mut self.sink {
             Sink::Stdout(s) => s.flush(),
-            Sink::File { file, .. } | Sink::Special { file, .. } => file.flush(),
+            Sink::File(part) => part.flush(),
+            Sink::Special { file, .. } => file.flush(),
         };
         flushed.or_else(closed_pipe)
     }
@@ -209,11 +182,4 @@ fn closed_pipe<T>(error: std::io::Error) -> std::io::Result<T> {
         std::process::exit(0);
     }
     Err(error)
-}
-
-/// The name under which a file is written until it is whole.
-fn beside(target: &Path) -> PathBuf {
-    let mut name = target.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    target.with_file_name(name)
 }

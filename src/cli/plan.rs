@@ -42,7 +42,7 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
     args.find.adapt(&mut settings)?;
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
-        args.result.open(out)?;
+        args.result.open_scenario(out)?;
         out.result(&print::config(&settings))?;
         // Shown first, so that one sees where a contradiction comes from.
         resolve::question(&settings)?;

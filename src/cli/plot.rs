@@ -14,7 +14,7 @@ use crate::scenario::{Scenario, Settings, print, resolve};
 use crate::sweep::figure::equals;
 
 use super::Answer;
-use super::flags::Deployment;
+use super::flags::{Deployment, scenario_file};
 use super::out::Out;
 use super::progress;
 
@@ -128,7 +128,7 @@ pub struct PlotArgs {
     #[arg(long, value_name = "KIND", default_value = "how-far")]
     kind: String,
     /// List the kinds of figure and stop
-    #[arg(long)]
+    #[arg(long, conflicts_with = "out")]
     list: bool,
     /// Write the figure to FILE; .svg or .png chooses the format
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -151,10 +151,6 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
         return Ok(Answer::Yes);
     }
     let kind = kind(&args.kind)?;
-    let path = args.out.as_ref().ok_or_else(|| {
-        Error::usage("a figure needs a file").help("add `-o FILE.svg` or `-o FILE.png`")
-    })?;
-    let image = image(path)?;
     let mut settings = args.deployment.settings()?;
     for (name, value) in kind.stands {
         if settings.asked(name).is_none() {
@@ -163,11 +159,16 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
     }
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
+        scenario_file(args.out.as_deref(), out)?;
         out.result(&print::config(&settings))?;
         // Shown first, so that one sees where a contradiction comes from.
         resolve::scenario(&settings)?;
         return Ok(Answer::Yes);
     }
+    let path = args.out.as_ref().ok_or_else(|| {
+        Error::usage("a figure needs a file").help("add `-o FILE.svg` or `-o FILE.png`")
+    })?;
+    let image = image(path)?;
     let scenario = resolve::scenario(&settings)?;
     for name in kind.varies.iter().filter(|n| settings.asked(n).is_some()) {
         out.note(&format!("--{name} is not used: the figure varies it"));

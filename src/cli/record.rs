@@ -1,5 +1,6 @@
 //! `kvplan record`: traces of a real model.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +22,8 @@ use crate::units::text::{group, printable};
     after_long_help = "EXAMPLES:\n  kvplan record --model smollm2.gguf --text 'Why is the sky blue?' --max-new 200 -o traces\n  \
         kvplan record --model smollm2.gguf --prompts prompts.jsonl --temperature 0.6 --seed 1 -o traces\n  \
         kvplan record --model smollm2.gguf --score finished.jsonl -o traces\n\n\
-        A file of prompts is JSON lines: a text, or an object with `prompt`, `question` or `problem`; for --score also\n\
-        `completion`, `response`, `solution`, `answer` or `text`."
+        A file of prompts is JSON lines: a text, or an object with `prompt`, `question` or `problem`; for\n\
+        --score also `completion`, `response`, `solution`, `answer` or `text`."
 )]
 #[allow(clippy::struct_excessive_bools)] // switches
 pub struct RecordArgs {
@@ -48,7 +49,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, allow_negative_numbers = true, value_parser = top_p)]
     top_p: f64,
     /// Seed of the draws
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>)]
     seed: u64,
     /// Texts as they are, not put through the model's chat template
     #[arg(long)]
@@ -84,10 +85,16 @@ pub(super) fn top_p(text: &str) -> std::result::Result<f64, String> {
     within(text, |x| x > 0.0 && x <= 1.0, "over 0 and at most 1")
 }
 
+/// A whole number of a kind.
+pub(super) fn whole<T: std::str::FromStr>(text: &str) -> std::result::Result<T, String> {
+    let wrong = |_| "it takes a whole number, at least 0 and below 2^64".to_string();
+    text.trim().parse().map_err(wrong)
+}
+
 fn within(text: &str, ok: fn(f64) -> bool, range: &str) -> std::result::Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "it is not a number".to_string())?;
     if ok(number) {
-        Ok(number)
+        Ok(number + 0.0) // -0 is 0
     } else {
         Err(format!("it lies outside {range}"))
     }
@@ -191,6 +198,25 @@ impl RecordArgs {
     }
 }
 
+/// Keeps other recordings out of a folder for as long as it lives; it goes with the process.
+///
+/// # Errors
+/// Another one is at work there (exit 2).
+fn hold(folder: &Path) -> Result<Option<File>> {
+    // Where a folder cannot be opened or locked, the names of the traces are all there is.
+    let Ok(open) = File::open(folder) else {
+        return Ok(None);
+    };
+    match open.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(Error::usage(format!(
+            "another `kvplan record` is writing into {}",
+            folder.display()
+        ))
+        .help("wait for it, or name another folder with -o")),
+        _ => Ok(Some(open)),
+    }
+}
+
 fn exists(path: &Path) -> Error {
     Error::usage(format!("{}: is there already", path.display()))
         .help("--resume keeps finished traces and goes on; or name another folder")
@@ -213,8 +239,11 @@ pub fn run(args: &RecordArgs, out: &mut Out) -> Result<()> {
     let prompts = args.prompts()?;
     let checkpoint = Checkpoint::open(&args.model)?;
     let text = Text::open(&checkpoint)?;
-    std::fs::create_dir_all(&args.out)
-        .map_err(|e| Error::usage(format!("{}: cannot be made: {e}", args.out.display())))?;
+    std::fs::create_dir_all(&args.out).map_err(|e| {
+        Error::usage(format!("{}: cannot be made: {e}", args.out.display()))
+            .help("name a folder with -o")
+    })?;
+    let _held = hold(&args.out)?;
     let mut header = record::facts(&checkpoint)?;
     if let Some(name) = &args.name {
         header.model.clone_from(name);

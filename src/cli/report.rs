@@ -11,7 +11,7 @@ use crate::scenario::{Settings, Verb, resolve};
 
 use super::out::Out;
 use super::same::keep;
-use super::{progress, saved};
+use super::{ending, progress, saved};
 
 /// Results that one report takes.
 const MOST: usize = 64;
@@ -25,10 +25,18 @@ enum Format {
     Md,
 }
 
+/// Endings of a report's name, and the format that each asks for.
+const ENDINGS: [(&str, Format); 3] = [
+    ("html", Format::Html),
+    ("htm", Format::Html),
+    ("md", Format::Md),
+];
+
 /// Arguments of `report`.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "EXAMPLES:\n  kvplan report -o report.html\n  \
-    kvplan plan --model llama-3.1-8b --weights bf16 --hardware rtx-4090,l40s --batch 16 --format json -o plan.json\n  \
+    kvplan plan --model llama-3.1-8b --weights bf16 --hardware rtx-4090,l40s \\\n    \
+    --batch 16 --format json -o plan.json\n  \
     kvplan report plan.json -o report.html\n  \
     kvplan report plan-h100.json plan-mine.json -o both.html\n  \
     kvplan report sweep.json --format md\n\n\
@@ -37,7 +45,7 @@ pub struct ReportArgs {
     /// Results of plan, simulate, sweep or plan --find in JSON [default: the default question, planned]
     #[arg(value_name = "RESULT", value_hint = ValueHint::FilePath)]
     results: Vec<PathBuf>,
-    /// Format of the report [default: by the extension of --out, else html]
+    /// Format of the report [default: by the ending of --out (.html, .md), else html]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
     /// Report file, written whole or not at all; `-` is stdout
@@ -62,6 +70,7 @@ pub fn run(args: &ReportArgs, out: &mut Out) -> Result<()> {
     let read = args.results.iter().map(PathBuf::as_path);
     let what = "the report would replace a result that it reads";
     keep(read, args.out.as_deref(), what)?;
+    let format = args.format()?;
     let watch = progress::watch("reading", 0, out.quiet());
     let sources = sources(&args.results)?;
     drop(watch);
@@ -69,20 +78,21 @@ pub fn run(args: &ReportArgs, out: &mut Out) -> Result<()> {
         out.to_file(path)?;
     }
     let document = document::document(&sources);
-    out.result(&match args.format() {
+    out.result(&match format {
         Format::Html => html::render(&document)?,
         Format::Md => md::document(&document),
     })
 }
 
 impl ReportArgs {
-    fn format(&self) -> Format {
-        let extension = self.out.as_ref().and_then(|p| p.extension());
-        let by_name = match extension.and_then(|e| e.to_str()) {
-            Some("md") => Format::Md,
-            _ => Format::Html,
-        };
-        self.format.unwrap_or(by_name)
+    fn format(&self) -> Result<Format> {
+        if let Some(format) = self.format {
+            return Ok(format);
+        }
+        let otherwise = ", or say which with --format html or md";
+        let of = |path: &PathBuf| ending::format(path, &ENDINGS, otherwise);
+        let by_name = self.out.as_ref().map(of).transpose()?.flatten();
+        Ok(by_name.unwrap_or(Format::Html))
     }
 }
 

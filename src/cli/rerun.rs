@@ -24,6 +24,7 @@ use crate::sweep::Sweep;
 use crate::sweep::answer::{Answer as SweepAnswer, SWEEP_SCHEMA};
 
 use super::Answer;
+use super::ending;
 use super::explain;
 use super::out::Out;
 use super::same::keep;
@@ -39,7 +40,7 @@ pub struct RerunArgs {
     /// Result of `simulate`, `plan`, `plan --find` or `sweep` in JSON.
     #[arg(value_name = "RESULT")]
     result: PathBuf,
-    /// Write to FILE instead of stdout.
+    /// Write to FILE (.json) instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -51,6 +52,13 @@ pub struct RerunArgs {
 pub fn run(args: &RerunArgs, out: &mut Out) -> Result<Answer> {
     let what = "the result would replace the one that it is made from";
     keep([args.result.as_path()], args.out.as_deref(), what)?;
+    if let Some(path) = &args.out {
+        ending::format(
+            path,
+            &[("json", ())],
+            ": a result is computed again as JSON",
+        )?;
+    }
     let saved = explain::read(&args.result)?;
     changed(&saved, out)?;
     if saved["schema"] == SWEEP_SCHEMA {

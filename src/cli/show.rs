@@ -24,13 +24,17 @@ pub enum Form {
 
 /// Arguments of `show`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_long_help = "EXAMPLES:\n  kvplan show h100-sxm\n  kvplan show model llama-3.1-8b --kv fp8\n  \
+    kvplan show hardware h100-sxm --format toml > mine.toml\n  kvplan plan --hardware mine.toml,h100-sxm"
+)]
 pub struct ShowArgs {
     /// `[model|hardware|runtime|policy] NAME`; NAME may be a path to a .toml or, for a model, a config.json
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     pub words: Vec<String>,
-    /// KV format of a model
-    #[arg(long, default_value = "fp16", value_name = "FORMAT")]
-    pub kv: String,
+    /// KV format of a model [default: fp16]
+    #[arg(long, value_name = "FORMAT")]
+    pub kv: Option<String>,
     /// Only this weight format of a model (default: every named one)
     #[arg(long, value_name = "FORMAT")]
     pub weights: Option<String>,
@@ -59,6 +63,7 @@ const KINDS: [(&str, &str, Kind); 4] = [
 /// Usage: no such kind, name or format. What reading a file can say. The output cannot be written.
 pub fn run(args: &ShowArgs, out: &mut dyn Write) -> Result<()> {
     let (kind, name) = target(&args.words)?;
+    args.refuse_idle(kind, name)?;
     let text = match kind {
         Kind::Policy => policy::text(name, args.format)?,
         Kind::On(shelf) if args.format == Form::Toml => shelf.text(name)?.to_string(),
@@ -76,6 +81,25 @@ pub fn run(args: &ShowArgs, out: &mut dyn Write) -> Result<()> {
     };
     out.write_all(text.as_bytes())
         .map_err(|e| Error::usage(format!("cannot write the answer: {e}")))
+}
+
+impl ShowArgs {
+    /// Refuses flags that would change nothing.
+    fn refuse_idle(&self, kind: Kind, name: &str) -> Result<()> {
+        let toml = self.format == Form::Toml;
+        if toml && catalog::extension(name).is_some() {
+            return Err(Error::usage(format!("{name}: is a file already"))
+                .help("copy it; --format toml prints a file of the binary"));
+        }
+        let given = [("--kv", &self.kv), ("--weights", &self.weights)];
+        let idle = given.iter().find(|(_, value)| value.is_some());
+        match idle.filter(|_| toml || kind != Kind::On(Shelf::Models)) {
+            Some((flag, _)) => Err(Error::usage(format!("{flag} changes nothing here")).help(
+                format!("leave {flag} out: it is about the table or the JSON of a model"),
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Prose of at most [`WIDTH`] columns; tables are already.
@@ -99,7 +123,7 @@ fn model_text(args: &ShowArgs, name: &str) -> Result<String> {
         None => formats_of(&model),
     };
     formats.iter().try_for_each(|f| model.accepts(f))?;
-    let kv = KvFormat::parse(&args.kv)?;
+    let kv = KvFormat::parse(args.kv.as_deref().unwrap_or("fp16"))?;
     let view = model::View {
         model: &model,
         kv,

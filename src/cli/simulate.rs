@@ -49,7 +49,7 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     args.drawing.adapt(&mut settings)?;
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
-        args.result.open(out)?;
+        args.result.open_scenario(out)?;
         out.result(&print::config(&settings))?;
         // Shown first, so that one sees where a contradiction comes from.
         resolve::scenario(&settings)?;
@@ -71,7 +71,8 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
             .help("name another file with --export-decisions"));
         }
         let mut file = Out::beside(path)?;
-        let (decisions, meta) = crate::plan::decisions(&scenario)?;
+        let decided = crate::plan::decisions(&scenario);
+        let (decisions, meta) = decided.map_err(|e| e.about("--export-decisions"))?;
         file.bytes(&npz::decisions(&decisions, &meta)?)?;
         file.finish()?;
     }

@@ -22,7 +22,8 @@ use crate::sweep::{Sweep, pareto, run_shard};
 use super::Answer;
 use super::flags::{Deployment, Format, ResultArgs};
 use super::out::Out;
-use super::{interrupt, progress, saved};
+use super::resumed::{another, resumed};
+use super::{explain, interrupt, progress, saved};
 
 /// A sweep in one piece.
 const WHOLE: Shard = Shard { number: 1, of: 1 };
@@ -50,7 +51,8 @@ const WHOLE: Shard = Shard { number: 1, of: 1 };
     tokens-per-s, hbm-peak, destroyed-mass (these by default), destroyed-share, tpot, tpot-p99,\n  \
     makespan, ddr-peak, saved-moved, link-bytes, batch, output, gpus\n\n\
     STOPPED\n  \
-    With -o FILE finished cells are kept in FILE.part; after Ctrl-C or a kill, --resume goes on.\n\n\
+    With -o FILE finished cells are kept in FILE.part; after Ctrl-C or a kill, --resume goes on. What is\n  \
+    finished is not run again, and the result of another sweep is not replaced.\n\n\
     SHARDS\n  \
     --shard i/n runs the i-th of n pieces of the same sweep, i from 1 to n, anywhere; its result is JSON\n  \
     that only --merge reads. The pieces are stretches of the cells, equal in number; cut finer than\n  \
@@ -108,7 +110,7 @@ pub fn run(args: &SweepArgs, out: &mut Out) -> Result<Answer> {
     let (mut settings, axes) = args.question()?;
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
-        args.result.open(out)?;
+        args.result.open_scenario(out)?;
         out.result(&print::config(&settings))?;
         return Ok(Answer::Yes);
     }
@@ -125,6 +127,9 @@ pub fn run(args: &SweepArgs, out: &mut Out) -> Result<Answer> {
             out.note(&format!("shard {shard} was finished before"));
             return Ok(Answer::Yes);
         }
+    } else if let Some(answer) = args.finished(&sweep)? {
+        out.note("the sweep was finished before");
+        return Ok(Answer::of(answer.any_fits()));
     }
     args.result.open(out)?;
     let begun = std::time::Instant::now();
@@ -187,8 +192,11 @@ impl SweepArgs {
 
     /// Refuses a shard in a form that --merge does not read.
     fn as_json(&self) -> Result<()> {
-        let table = self.result.format == Some(Format::Table);
-        if table || matches!(self.result.format(), Format::Csv | Format::Md) {
+        let asked = self
+            .result
+            .format
+            .map_or_else(|| self.result.by_name(), |f| Ok(Some(f)))?;
+        if asked.is_some_and(|f| f != Format::Json) {
             return Err(Error::usage("the result of a shard is JSON")
                 .help("name a .json file with -o; --merge writes tables, CSV and markdown"));
         }
@@ -197,17 +205,38 @@ impl SweepArgs {
 
     /// Whether the result of this very shard is there already, where finished work counts.
     fn is_there(&self, sweep: &Sweep, shard: Shard) -> Result<bool> {
-        let Some(file) = self.result.file().filter(|f| self.resume && f.is_file()) else {
+        let Some(file) = resumed(&self.result, self.resume) else {
             return Ok(false);
         };
         match part(file) {
             Ok(found) if found.answers(sweep, shard) => Ok(true),
-            Ok(_) => Err(Error::usage(format!(
-                "{}: is a shard of another sweep or another shard of this one",
-                file.display()
-            ))
-            .help("name another file with -o, or leave out --resume to replace it")),
-            Err(_) => Ok(false),
+            Ok(_) => Err(another(
+                file,
+                "is a shard of another sweep or another shard of this one",
+            )),
+            Err(_) => Err(another(file, "is there, and is no shard of this sweep")),
+        }
+    }
+
+    /// The result of this very sweep where it is there already and finished work counts.
+    fn finished(&self, sweep: &Sweep) -> Result<Option<SweepAnswer>> {
+        let Some(file) = resumed(&self.result, self.resume) else {
+            return Ok(None);
+        };
+        if self.result.format() != Format::Json {
+            return Err(another(
+                file,
+                "is there, and only a result in JSON says which sweep it is of",
+            ));
+        }
+        let value = explain::read(file).ok();
+        let answer: Option<SweepAnswer> = value.and_then(|v| serde_json::from_value(v).ok());
+        match answer.filter(|a| sweep.answered_by(a)) {
+            Some(answer) => Ok(Some(answer)),
+            None => Err(another(
+                file,
+                "is there, and is not the result of this sweep",
+            )),
         }
     }
 

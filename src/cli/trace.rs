@@ -48,6 +48,7 @@ impl TraceCommand {
 
 /// Arguments of `trace import`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "EXAMPLES:\n  kvplan trace import rows.json -o mine.kvt")]
 pub struct ImportArgs {
     /// Arrays are named `rows`, `prompt`, `layers`, `column_sums`; rows are padded (rows x positions) or one after another.
     pub file: PathBuf,
@@ -64,6 +65,9 @@ pub struct ImportArgs {
 
 /// Arguments of `trace info`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_long_help = "EXAMPLES:\n  kvplan trace info smol_1_t9_s5\n  kvplan trace info mine.kvt --format json"
+)]
 pub struct InfoArgs {
     /// Path, or name of a trace in the binary.
     pub file: String,
@@ -77,6 +81,7 @@ pub struct InfoArgs {
 
 /// Arguments of `trace head`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "EXAMPLES:\n  kvplan trace head smol_1_t9_s5 -n 3")]
 pub struct HeadArgs {
     /// Path, or name of a trace in the binary.
     pub file: String,
@@ -87,6 +92,7 @@ pub struct HeadArgs {
 
 /// Arguments of `trace verify`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "EXAMPLES:\n  kvplan trace verify mine.kvt")]
 pub struct VerifyArgs {
     /// Path, or name of a trace in the binary.
     pub file: String,
@@ -97,6 +103,7 @@ pub struct VerifyArgs {
 
 /// Arguments of `trace export`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "EXAMPLES:\n  kvplan trace export smol_1_t9_s5 -o rows.json")]
 pub struct ExportArgs {
     /// Path, or name of a trace in the binary.
     pub file: String,
@@ -107,12 +114,15 @@ pub struct ExportArgs {
 
 /// Arguments of `trace synth`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_long_help = "EXAMPLES:\n  kvplan trace synth --prompt 128 --rows 2000 -o drawn.kvt\n  kvplan trace synth --like smol_1_t9_s5 --steps 4000 -o longer.kvt"
+)]
 pub struct SynthArgs {
     /// Trace to write.
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
     /// Random seed: equal seeds give equal rows.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::record::whole::<u64>)]
     pub seed: u64,
     /// Recorded trace to continue: its rows are kept, drawn ones follow.
     #[arg(long, value_name = "TRACE", requires = "steps", conflicts_with_all = ["prompt", "rows", "sinks", "recency", "middle", "heavy", "drift", "revisit"])]
@@ -164,13 +174,14 @@ pub struct ShapeArgs {
 
 impl ShapeArgs {
     fn shape(self) -> synth::Shape {
+        let plain = |x: f64| x + 0.0; // -0 is 0
         synth::Shape {
-            sinks: self.sinks,
-            recency: self.recency,
-            middle: self.middle,
-            heavy: self.heavy,
-            drift: self.drift,
-            revisit: self.revisit,
+            sinks: plain(self.sinks),
+            recency: plain(self.recency),
+            middle: plain(self.middle),
+            heavy: plain(self.heavy),
+            drift: plain(self.drift),
+            revisit: plain(self.revisit),
         }
     }
 }

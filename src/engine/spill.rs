@@ -187,7 +187,7 @@ fn host(prepared: &Prepared, class: &Class, key: &Key, bytes: f64, out: &mut Ste
         // With it the host knows its tokens' weights; nobody waits for it.
         out.d2h_bytes += count * gpus * m * class.lse_bytes;
     }
-    let parts = if prepared.deployment.split > 1 && m >= 2.0 {
+    let parts = if prepared.deployment.halves() && m >= 2.0 {
         2.0
     } else {
         1.0

@@ -234,7 +234,7 @@ impl<'a> Stepper<'a> {
             self.gap = Ps::from_secs(self.cost.gap);
             self.head = Ps::from_secs(self.cost.head);
             self.halves = None;
-            if self.prepared.deployment.split > 1 {
+            if self.prepared.deployment.halves() {
                 let prepared = self.prepared;
                 self.halves = split::costs(&self.cost, |m| prepared.batch(m));
             }

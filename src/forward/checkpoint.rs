@@ -55,7 +55,7 @@ impl Checkpoint {
     /// Opens a `.gguf` file or a folder with `config.json` and `.safetensors` files.
     ///
     /// # Errors
-    /// Usage: nothing there, or an architecture that is not supported. Data: damaged or contradictory headers.
+    /// Usage: nothing there. Data: damaged or contradictory headers, an architecture that is not supported.
     pub fn open(path: &Path) -> Result<Self> {
         if path.is_dir() {
             return safetensors::open(path);

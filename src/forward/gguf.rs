@@ -21,7 +21,7 @@ pub(super) fn unsupported(label: &str, given: &str) -> Error {
     let shown: String = given.chars().take(60).collect();
     let near = did_you_mean(given, ARCHITECTURES)
         .map_or(String::new(), |n| format!("the nearest is `{n}`; "));
-    Error::usage(format!("{label}: architecture `{shown}` cannot be run"))
+    Error::data(format!("{label}: architecture `{shown}` cannot be run"))
         .help(format!("{near}supported: {}", ARCHITECTURES.join(", ")))
 }
 

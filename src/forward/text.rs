@@ -82,7 +82,7 @@ impl Text {
     /// The tokenizer and template of a model.
     ///
     /// # Errors
-    /// Usage: a kind of tokenizer that is not supported. Data: missing or contradictory parts.
+    /// Data: a kind of tokenizer that is not supported, missing or contradictory parts.
     pub fn open(checkpoint: &Checkpoint) -> Result<Self> {
         if checkpoint.metadata.is_empty() {
             super::folder_text::open(checkpoint)
@@ -176,7 +176,7 @@ impl Keys<'_> {
 
     fn unsupported(&self, key: &str, given: &str, known: &str) -> Error {
         let shown: String = given.chars().take(40).collect();
-        Error::usage(format!(
+        Error::data(format!(
             "{}: tokenizer `{shown}` (`tokenizer.{key}`) is not supported",
             self.0.label
         ))

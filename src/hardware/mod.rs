@@ -67,6 +67,16 @@ pub struct Hardware {
     /// What stands behind a measured profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
+    /// What results call it where its id is that of another machine, too; no part of a file.
+    #[serde(skip)]
+    pub label: Option<String>,
+}
+
+impl Hardware {
+    /// What results call it: its id, unless that would not tell it from another machine.
+    pub fn label(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.id)
+    }
 }
 
 /// The GPU: capacity, roofs, and how close its kernels come to them.

@@ -163,10 +163,10 @@ impl From<FfnForm> for Ffn {
 /// Reads a model file; `path` is its name for messages.
 ///
 /// # Errors
-/// Usage, with file, line and caret: not TOML, unknown or missing keys, an order that names no kind, absurd widths.
+/// Data, with file, line and caret: not TOML, unknown or missing keys, an order that names no kind, absurd widths.
 pub fn read(text: &str, path: &str) -> Result<Model> {
     let file: File = toml::from_str(text).map_err(|e| {
-        Error::usage(e.message().trim().to_string()).at(path, text, e.span().unwrap_or(0..0))
+        Error::data(e.message().trim().to_string()).at(path, text, e.span().unwrap_or(0..0))
     })?;
     let layers = file.order().map_err(|e| place(e, path, text, "layers"))?;
     let model = Model {
@@ -184,7 +184,7 @@ pub fn read(text: &str, path: &str) -> Result<Model> {
     };
     match model.fault() {
         Some((key, why)) => Err(place(
-            Error::usage(format!("`{key}` {why}")),
+            Error::data(format!("`{key}` {why}")),
             path,
             text,
             key,
@@ -211,13 +211,13 @@ impl File {
     /// Layers in order: `first`, then `cycle` again and again.
     fn order(&self) -> Result<Vec<Layer>> {
         if self.layers == 0 || self.layers > MOST_LAYERS {
-            return Err(Error::usage(format!(
+            return Err(Error::data(format!(
                 "`layers` is {}: a model has 1 to {MOST_LAYERS}",
                 self.layers
             )));
         }
         if self.cycle.is_empty() || self.first.len() > self.layers as usize {
-            return Err(Error::usage(
+            return Err(Error::data(
                 "`first` and `cycle` must give a kind for every one of `layers`",
             ));
         }
@@ -231,7 +231,7 @@ impl File {
     fn layer(&self, name: &str) -> Result<Layer> {
         let kind = self.kind.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.kind.keys().map(String::as_str).collect();
-            Error::usage(format!("layer kind `{name}` has no `[kind.{name}]`"))
+            Error::data(format!("layer kind `{name}` has no `[kind.{name}]`"))
                 .help(format!("kinds in this file: {}", known.join(", ")))
         })?;
         Ok(Layer {

@@ -105,7 +105,7 @@ fn frame(s: &Scenario, base: &Base, alternatives: Vec<Alternative>) -> Row {
     let pool = (ledger.pool().max(0.0) / ledger.sequence_bytes(1.0).max(1.0)) as u64;
     let links = base.case.prepared.h2d_rate * f64::from(s.deployment.gpus);
     Row {
-        hardware: hardware.id.clone(),
+        hardware: hardware.label().into(),
         hardware_name: hardware.name.clone(),
         calibrated: hardware.calibrated.is_some(),
         gpus: s.deployment.gpus,

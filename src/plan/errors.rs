@@ -16,7 +16,7 @@ pub(super) const OTHERS: &str = "Kernels were fitted on tables of which these st
 pub(super) fn of(cards: &[Card]) -> Result<Vec<ExpectedError>> {
     let known = catalog::expected()?;
     let mut seen = BTreeSet::new();
-    let own = cards.iter().filter(|c| seen.insert(c.hardware.id.clone()));
+    let own = cards.iter().filter(|c| seen.insert(c.hardware.label()));
     let entry = |card: &Card| {
         let (misses, fitted) = known.of(&card.hardware.id);
         let calibrated = card.hardware.calibrated.is_some();
@@ -29,7 +29,7 @@ pub(super) fn of(cards: &[Card]) -> Result<Vec<ExpectedError>> {
         let p90 = |m: Option<Miss>| m.map(|m| m.p90);
         let rows = |m: Option<Miss>| m.map_or(0, |m| m.rows);
         ExpectedError {
-            hardware: card.hardware.id.clone(),
+            hardware: card.hardware.label().into(),
             basis: basis.into(),
             step_median_abs_rel_error: median(misses.step),
             step_p90_abs_rel_error: p90(misses.step),

@@ -30,7 +30,7 @@ pub(super) fn build(case: &Case, ran: &Ran) -> Outcome {
         schema: OUTCOME_SCHEMA.into(),
         kvplan_version: env!("CARGO_PKG_VERSION").into(),
         model: d.model.id.clone(),
-        hardware: d.hardware.id.clone(),
+        hardware: d.hardware.label().into(),
         gpus: d.gpus,
         runtime: d.runtime.id.clone(),
         batch: s.batch,

@@ -96,7 +96,7 @@ pub(super) fn all(s: &Scenario) -> Vec<Way> {
     }
     let streamed = with(&full, |d| {
         d.host_weights = Some(HostWeights::Fit);
-        (d.t1, d.split) = (T1Mode::Stream, 1);
+        d.t1 = T1Mode::Stream;
     });
     out.push(way(
         "weights-in-ddr",
@@ -146,12 +146,6 @@ fn tiered(s: &Scenario) -> Vec<Way> {
             asked,
             "attends only to the host tokens it fetches; never ranked with the others",
         ));
-    }
-    for way in &mut out {
-        // Halves are for attention on the host alone.
-        if way.scenario.deployment.t1 != T1Mode::HostAttention {
-            way.scenario.deployment.split = 1;
-        }
     }
     out
 }

@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 /// Longest file taken \[bytes\].
 const LIMIT: u64 = 1 << 30;
 
+/// Longest line taken \[bytes\]: a device has no end, and no model's context holds as much.
+const LONGEST: u64 = 64 << 20;
+
 /// A line that is not empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
@@ -24,22 +27,34 @@ pub struct Line {
 /// The lines of a file that are not empty, `limit` at most.
 ///
 /// # Errors
-/// Usage: it cannot be read. Data: a line that is no UTF-8, by its number.
+/// Usage: it cannot be read. Data: a line that is no UTF-8 or over 64 MiB, by its number; a file over 1 GiB.
 pub fn lines(path: &Path, limit: usize) -> Result<Vec<Line>> {
     let shown = path.display();
     let failed = |e: std::io::Error| Error::usage(format!("{shown}: cannot be read: {e}"));
-    let mut file = BufReader::new(File::open(path).map_err(failed)?.take(LIMIT));
+    let mut file = BufReader::new(File::open(path).map_err(failed)?);
     let mut all = Vec::new();
-    let mut number = 0u32;
+    let (mut number, mut total) = (0u32, 0u64);
     while all.len() < limit {
         let mut bytes = Vec::new();
-        if file.read_until(b'\n', &mut bytes).map_err(failed)? == 0 {
+        let mut line = file.by_ref().take(LONGEST);
+        let read = line.read_until(b'\n', &mut bytes).map_err(failed)? as u64;
+        if read == 0 {
             break;
+        }
+        total += read;
+        if total > LIMIT {
+            return Err(Error::data(format!("{shown}: is over 1 GiB")).help("cut it into several"));
         }
         number = number.saturating_add(1);
         let wrong = |why: &str| {
             Error::data(format!("{shown}, line {number}: {why}")).help("save the file as UTF-8")
         };
+        if read == LONGEST && bytes.last() != Some(&b'\n') {
+            return Err(
+                Error::data(format!("{shown}, line {number}: is over 64 MiB"))
+                    .help("a line holds one prompt"),
+            );
+        }
         let text = decoded(&bytes, number == 1).map_err(wrong)?;
         if !text.trim().is_empty() {
             all.push(Line {
@@ -79,6 +94,13 @@ mod tests {
         assert_eq!(decoded(b"\xEF\xBB\xBF{}\r\n", true), Ok("{}"));
         assert_eq!(decoded(b"\xFF\xFE{\0", true), Err("the text is UTF-16"));
         assert_eq!(decoded(b"a\xFF\n", false), Err("it is no UTF-8 text"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_line_without_an_end_is_refused() {
+        let error = lines(std::path::Path::new("/dev/zero"), 9).unwrap_err();
+        assert_eq!(error.message, "/dev/zero, line 1: is over 64 MiB");
     }
 
     #[test]

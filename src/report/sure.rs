@@ -110,7 +110,8 @@ fn range(low: String, high: &str) -> String {
     }
 }
 
-fn speed(i: &Intervals) -> String {
+/// Output tokens per second from p5 to p95.
+pub(super) fn speed(i: &Intervals) -> String {
     let (low, high) = (i.output_tokens_per_s_p5, i.output_tokens_per_s_p95);
     range(figure(low), &figure(high))
 }

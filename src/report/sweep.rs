@@ -9,6 +9,7 @@ use crate::sweep::answer::{Answer, Cell};
 
 use super::cells::{NONE, count, figure, gib, maybe_percent, percent, signed_gib, spaced};
 use super::page::{Block, Grid, Mood, Page};
+use super::sure;
 
 /// Reasons that are listed; a grid may have thousands of refused cells.
 const REASONS: usize = 12;
@@ -98,10 +99,12 @@ fn table(page: &mut Page, answer: &Answer) {
     if answer.equal.is_some() {
         head.extend(["SOLVED", "OFF\n%"].map(String::from));
     }
+    let sure = |c: &Cell| c.outcome.as_ref().is_some_and(|o| o.intervals.is_some());
+    let drawn = answer.cells.iter().any(sure);
+    head.extend(["FITS", "TOKENS\n/s"].map(String::from));
+    head.extend(drawn.then(|| "TOKENS/s\np5 to p95".to_string()));
     head.extend(
         [
-            "FITS",
-            "TOKENS\n/s",
             "TPOT\nms",
             "HBM\nGiB",
             "MOVED\nGiB",
@@ -126,6 +129,7 @@ fn table(page: &mut Page, answer: &Answer) {
         if answer.equal.is_some() {
             row.extend(solved(cell));
         }
+        row.extend(speed(cell.outcome.as_ref(), drawn));
         row.extend(figures(cell.outcome.as_ref()));
         grid.row(row);
     }
@@ -154,13 +158,30 @@ fn solved(cell: &Cell) -> [String; 2] {
     }
 }
 
-fn figures(outcome: Option<&Outcome>) -> [String; 8] {
+/// Whether it fits and how fast it is, with the ends over draws where cells have them.
+fn speed(outcome: Option<&Outcome>, drawn: bool) -> Vec<String> {
     let Some(o) = outcome else {
-        return ["refused", NONE, NONE, NONE, NONE, NONE, NONE, NONE].map(String::from);
+        let none = ["refused", NONE].into_iter().chain(drawn.then_some(NONE));
+        return none.map(String::from).collect();
     };
-    [
+    let ends = || {
+        o.intervals
+            .as_ref()
+            .map_or_else(|| NONE.into(), sure::speed)
+    };
+    let mut out = vec![
         if o.fits { "yes" } else { "no" }.into(),
         figure(o.throughput.output_tokens_per_s),
+    ];
+    out.extend(drawn.then(ends));
+    out
+}
+
+fn figures(outcome: Option<&Outcome>) -> [String; 6] {
+    let Some(o) = outcome else {
+        return [NONE; 6].map(String::from);
+    };
+    [
         figure(o.throughput.tpot_mean_s.map(|s| s * 1e3)),
         gib(o.memory.hbm_peak_bytes),
         signed_gib(o.memory.hbm_saved_moved_bytes),

@@ -4,6 +4,7 @@
 //! out, because the user knows which of the two was meant and we do not.
 
 use crate::error::{Error, Result};
+use crate::workload::Arrivals;
 
 use super::keys::Verb;
 use super::settings::Settings;
@@ -33,7 +34,8 @@ fn split(settings: &Settings) -> Result<()> {
     let Some(given) = settings.asked("split") else {
         return Ok(());
     };
-    let host = value(settings, "t1") == "host-attention";
+    // A plan has host attention among its ways, whichever is asked for.
+    let host = value(settings, "t1") == "host-attention" || settings.verb == Verb::Plan;
     if !host {
         return Err(
             clash(settings, "split", "only host-attention splits a batch")
@@ -91,7 +93,7 @@ fn lengths(settings: &Settings) -> Result<()> {
 /// Whether a recording or a law gives each request its own lengths.
 pub(super) fn own_lengths(settings: &Settings) -> bool {
     let arrivals = value(settings, "arrivals");
-    let recorded = !arrivals.is_empty() && arrivals != "all" && !arrivals.starts_with("poisson:");
+    let recorded = Arrivals::names_file(&arrivals);
     let law = value(settings, "lengths");
     recorded || !arrivals.is_empty() && !law.is_empty() && law != "fixed"
 }
@@ -112,8 +114,7 @@ fn load(settings: &Settings) -> Result<()> {
     if arrivals.is_empty() {
         return Ok(());
     }
-    if settings.asked("lengths").is_some() && arrivals != "all" && !arrivals.starts_with("poisson:")
-    {
+    if settings.asked("lengths").is_some() && Arrivals::names_file(&arrivals) {
         return Err(clash(
             settings,
             "lengths",
@@ -123,12 +124,15 @@ fn load(settings: &Settings) -> Result<()> {
     }
     for name in ["prompt", "output"] {
         if own_lengths(settings) && settings.asked(name).is_some() {
-            return Err(clash(
-                settings,
-                name,
-                "each request of the load has its own lengths",
-            )
-            .help(format!("leave --{name} out, or use --lengths fixed")));
+            let (flag, other) = if Arrivals::names_file(&arrivals) {
+                (format!("--arrivals {arrivals}"), "--arrivals poisson:RATE")
+            } else {
+                ("--lengths".into(), "--lengths fixed")
+            };
+            let why = format!("{flag} gives each request its own lengths");
+            return Err(
+                clash(settings, name, &why).help(format!("leave --{name} out, or use {other}"))
+            );
         }
     }
     for (name, only) in [("occupancy", "lockstep"), ("fidelity", "step")] {

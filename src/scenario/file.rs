@@ -42,7 +42,8 @@ pub const EMBEDDED: &[(&str, &str)] = &[
 /// Lays a scenario file, or an embedded scenario by name, over the settings.
 ///
 /// # Errors
-/// No such file or scenario, not text, not TOML, unknown keys, values of the wrong kind: all exit 2.
+/// No such file or scenario, a directory, a value that makes no sense (exit 2). Not text, not TOML, unknown keys, values of the
+/// wrong kind (exit 3).
 pub fn load(path: &Path, settings: &mut Settings) -> Result<()> {
     let name = path.to_string_lossy().into_owned();
     let embedded = EMBEDDED.iter().find(|(n, _)| *n == name);
@@ -86,12 +87,13 @@ pub fn lay(source: &Arc<Source>, settings: &mut Settings) -> Result<()> {
 
 fn read(path: &Path, name: &str) -> Result<String> {
     let fail = |why: String| Error::usage(format!("scenario {name}: {why}"));
+    let foreign = |why: String| Error::data(format!("scenario {name}: {why}"));
     let meta = std::fs::metadata(path).map_err(|e| missing(name, &e))?;
     if meta.is_dir() {
         return Err(fail("is a directory".into()).help("name a .toml file"));
     }
     if meta.len() > MAX_BYTES {
-        return Err(fail("is over 1 MiB".into()).help("a scenario is a short TOML file"));
+        return Err(foreign("is over 1 MiB".into()).help("a scenario is a short TOML file"));
     }
     let mut bytes = Vec::new();
     // A device has no length: what is read is bounded, whatever it says.
@@ -99,10 +101,10 @@ fn read(path: &Path, name: &str) -> Result<String> {
         .and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(|e| fail(e.to_string()))?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(fail("is over 1 MiB".into()).help("a scenario is a short TOML file"));
+        return Err(foreign("is over 1 MiB".into()).help("a scenario is a short TOML file"));
     }
     String::from_utf8(bytes).map_err(|e| {
-        fail(format!(
+        foreign(format!(
             "is not text (byte {} is not UTF-8)",
             e.utf8_error().valid_up_to()
         ))
@@ -130,7 +132,7 @@ fn syntax(source: &Source, error: &toml::de::Error) -> Error {
     let end = source.text.len();
     let span = error.span().unwrap_or(end..end);
     let message = error.message().replace('\n', ", ");
-    Error::usage(message).at(&source.name, &source.text, span)
+    Error::data(message).at(&source.name, &source.text, span)
 }
 
 fn unknown(source: &Source, name: &str, span: std::ops::Range<usize>) -> Error {
@@ -139,7 +141,7 @@ fn unknown(source: &Source, name: &str, span: std::ops::Range<usize>) -> Error {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the keys are {}", names().collect::<Vec<_>>().join(", ")),
     };
-    Error::usage(format!("unknown key `{name}`"))
+    Error::data(format!("unknown key `{name}`"))
         .at(&source.name, &source.text, span)
         .help(help)
 }
@@ -157,7 +159,7 @@ fn texts(source: &Source, name: &str, value: &Spanned<DeValue<'_>>) -> Result<Ve
         other => one(other).map(|t| vec![t]),
     };
     all.ok_or_else(|| {
-        Error::usage(format!("`{name}` takes a text, a number or a list of them")).at(
+        Error::data(format!("`{name}` takes a text, a number or a list of them")).at(
             &source.name,
             &source.text,
             value.span(),

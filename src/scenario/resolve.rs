@@ -211,13 +211,15 @@ fn trace(settings: &Settings) -> Result<TraceRef> {
 fn cards(settings: &Settings) -> Result<Vec<Card>> {
     let names = settings.get("hardware").map_or(&[][..], |g| &g.texts);
     let counts = settings.get("gpus").map_or(&[][..], |g| &g.texts);
+    let machine = |name: &String| world::hardware(name).map_err(|e| place(settings, "hardware", e));
+    let mut machines = names.iter().map(machine).collect::<Result<Vec<_>>>()?;
+    world::tell_apart(names, &mut machines);
     let mut cards = Vec::with_capacity(names.len() * counts.len());
-    for name in names {
-        let hardware = world::hardware(name).map_err(|e| place(settings, "hardware", e))?;
+    for hardware in &machines {
         for count in counts {
             let gpus = number_in(count, 1, 1024).map_err(|e| settings.wrong("gpus", e))?;
             cards.push(Card {
-                hardware: at_home(settings, &hardware, gpus)?,
+                hardware: at_home(settings, hardware, gpus)?,
                 gpus,
             });
         }
@@ -233,7 +235,7 @@ fn at_home(settings: &Settings, hardware: &Arc<Hardware>, gpus: u32) -> Result<A
     }
     hardware.at_home(home, gpus).map(Arc::new).ok_or_else(|| {
         let names = hardware.home_names();
-        let error = settings.wrong("home", format!("{} has no home `{home}`", hardware.id));
+        let error = settings.wrong("home", format!("{} has no home `{home}`", hardware.label()));
         error.help(match did_you_mean(home, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!(
@@ -439,11 +441,9 @@ fn deployment(settings: &Settings, card: &Card) -> Result<Deployment> {
 /// GPUs must divide the query heads, be joined, and have memory left after the reserve.
 fn check_card(settings: &Settings, model: &Model, card: &Card) -> Result<()> {
     let Hardware {
-        id,
-        gpu,
-        interconnect,
-        ..
+        gpu, interconnect, ..
     } = &*card.hardware;
+    let id = card.hardware.label();
     if card.gpus > 1 && interconnect.is_none() {
         let text = format!(
             "{id} is modelled alone: no interconnect for {} of them",

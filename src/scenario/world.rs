@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::catalog;
+use crate::catalog::{self, Shelf};
 use crate::error::{Error, Result};
 use crate::hardware::{Hardware, Runtime};
 use crate::model::{KvFormat, Model, WeightFormat};
@@ -15,6 +15,25 @@ pub(super) fn model(name: &str) -> Result<Arc<Model>> {
 
 pub(super) fn hardware(name: &str) -> Result<Arc<Hardware>> {
     catalog::hardware(name).map(Arc::new)
+}
+
+/// Labels machines that were read from files where their ids are others', too (a calibrated profile has its card's): by the
+/// file's name, or by its path where that is not one machine's either.
+pub(super) fn tell_apart(names: &[String], machines: &mut [Arc<Hardware>]) {
+    let is_file = |name: &str| catalog::extension(name).is_some();
+    for (name, machine) in names.iter().zip(machines.iter_mut()) {
+        if is_file(name) && Shelf::Hardware.has(&machine.id) {
+            let stem = Path::new(name.trim()).file_stem();
+            Arc::make_mut(machine).label = stem.map(|s| s.to_string_lossy().into_owned());
+        }
+    }
+    let labels: Vec<String> = machines.iter().map(|m| m.label().to_lowercase()).collect();
+    for (at, name) in names.iter().enumerate() {
+        let twin = |i: usize| labels[i] == labels[at] && names[i] != *name;
+        if is_file(name) && (0..names.len()).any(twin) {
+            Arc::make_mut(&mut machines[at]).label = Some(name.clone());
+        }
+    }
 }
 
 pub(super) fn runtime(name: &str) -> Result<Arc<Runtime>> {

@@ -106,14 +106,32 @@ impl Sweep {
     /// # Errors
     /// Internal: a cell is missing. Usage: a file that it reads is gone.
     pub fn answer(&self, cells: Vec<Cell>) -> Result<Answer> {
-        let frame = Frame {
+        self.frame()?.answer(cells)
+    }
+
+    /// Whether an answer is this sweep's, by this version of kvplan and from the files as they are.
+    pub fn answered_by(&self, answer: &Answer) -> bool {
+        let own = |f: Frame| {
+            (f.question == answer.question)
+                && (f.inputs, f.vary, f.equal)
+                    == (
+                        answer.inputs.clone(),
+                        answer.vary.clone(),
+                        answer.equal.clone(),
+                    )
+        };
+        let version = answer.kvplan_version == env!("CARGO_PKG_VERSION");
+        version && self.aims() == answer.pareto && self.frame().is_ok_and(own)
+    }
+
+    fn frame(&self) -> Result<Frame> {
+        Ok(Frame {
             question: question(&self.grid),
             inputs: head::files(&self.grid)?,
             vary: ranges(&self.grid),
             equal: self.equal.map(|e| e.describe()),
             pareto: self.pareto.clone(),
-        };
-        frame.answer(cells)
+        })
     }
 
     /// The objectives of the front, as part of an answer.

@@ -308,12 +308,14 @@ fn seconds_to(seconds: f64, digits: u8) -> String {
     }
 }
 
-/// The text without what would command a terminal: control characters become U+FFFD, tabs a space, line breaks stay.
+/// The text without what would command a terminal: control characters, and those that turn the direction of writing, become
+/// U+FFFD, tabs a space, line breaks stay.
 pub fn printable(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' => c,
         '\t' => ' ',
         c if c.is_control() => '\u{fffd}',
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c => c,
     };
     text.chars().map(shown).collect()

@@ -47,11 +47,17 @@ impl Arrivals {
                 .help("poisson:2.0 is two requests a second")),
             };
         }
-        if text.contains(['.', '/', '\\']) || Path::new(text).exists() {
+        if Self::names_file(text) {
             return Recorded::read(Path::new(text)).map(|r| Self::File(Arc::new(r)));
         }
         Err(Error::usage(format!("`{text}` is no way to arrive"))
             .help("it takes all, poisson:RATE (requests per second), or a file of requests (.jsonl or .csv)"))
+    }
+
+    /// Whether a text that is neither `all` nor a rate names a file, be it there or not.
+    pub fn names_file(text: &str) -> bool {
+        let word = text == "all" || text.starts_with("poisson:");
+        !word && (text.contains(['.', '/', '\\']) || Path::new(text).exists())
     }
 
     /// The file behind them.

@@ -103,19 +103,19 @@ fn toml_errors_show_file_line_and_caret() {
     let excerpt = format!(
         " --> {path}:3:1\n  |\n3 | batchs = 9\n  | ^^^^^^\n  help: did you mean `batch`?\n"
     );
-    assert_eq!((code, out.as_str()), (2, ""));
+    assert_eq!((code, out.as_str()), (3, ""));
     assert_eq!(err, format!("error: unknown key `batchs`\n{excerpt}"));
 
     let path = written(folder.path(), "syntax.toml", "batch = 8\nkv = \n");
     refused(
         &["simulate", &path],
-        2,
+        3,
         &["syntax.toml:2:", "2 | kv =", "^"],
     );
     let path = written(folder.path(), "twice.toml", "batch = 8\nbatch = 9\n");
-    refused(&["simulate", &path], 2, &["twice.toml:2:1", "^"]);
+    refused(&["simulate", &path], 3, &["twice.toml:2:1", "^"]);
     let path = written(folder.path(), "table.toml", "[batch]\nx = 1\n");
-    refused(&["simulate", &path], 2, &["`batch` takes"]);
+    refused(&["simulate", &path], 3, &["`batch` takes"]);
     let path = written(
         folder.path(),
         "escape.toml",
@@ -123,7 +123,7 @@ fn toml_errors_show_file_line_and_caret() {
     );
     let (code, _, err) = run(kvplan(["simulate", &path]));
     assert!(
-        code == 2 && !err.contains('\u{1b}') && !err.contains('\u{7}'),
+        code == 3 && !err.contains('\u{1b}') && !err.contains('\u{7}'),
         "{err:?}"
     );
 }
@@ -226,8 +226,8 @@ fn files_that_are_none() {
         &["/no/such.toml", "no such file"],
     );
     refused(&["simulate", here], 2, &["is a directory"]);
-    refused(&["simulate", &binary], 2, &["is not text"]);
-    refused(&["simulate", &zeros], 2, &["zeros.toml:1:"]);
+    refused(&["simulate", &binary], 3, &["is not text"]);
+    refused(&["simulate", &zeros], 3, &["zeros.toml:1:"]);
     refused(
         &["simulate", "--trace", "/no/such.kvt"],
         2,

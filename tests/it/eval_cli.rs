@@ -217,6 +217,53 @@ fn a_stopped_run_goes_on_to_the_same_bytes() {
     assert!(err.contains("checksum"), "{err}");
 }
 
+#[test]
+fn going_on_keeps_what_is_finished() {
+    let world = World::new();
+    let go = |more: &[&str]| {
+        world.eval(
+            "p.jsonl",
+            &[&["--policy", EVICTS, "--resume"], more].concat(),
+        )
+    };
+    assert_eq!(go(&["-o", "r.json"]).0, Some(0));
+    let before = std::fs::read(world.path("r.json")).unwrap();
+    let (code, _, err) = go(&["-o", "r.json"]);
+    assert!(code == Some(0) && err.contains("finished before"), "{err}");
+    for more in [
+        &["-o", "r.json", "--seed", "3"][..],
+        &["-o", "r.json", "--limit", "2"],
+        &["-o", "r.json", "--policy", "h2o:heavy=4,recent=4"],
+        &["-o", "r.json", "--format", "csv"],
+        &["-o", "r.json", "--answers", "a.csv"],
+    ] {
+        let (code, _, err) = go(more);
+        assert!(code == Some(2) && err.contains("help:"), "{more:?}: {err}");
+    }
+    assert_eq!(std::fs::read(world.path("r.json")).unwrap(), before);
+}
+
+/// A result of another verb is no evaluation, and says so.
+#[test]
+fn from_names_what_is_none() {
+    let world = World::new();
+    let (code, out, err) = world.run(&[
+        "plan",
+        "--hardware",
+        "gh200",
+        "--trace",
+        "none",
+        "-o",
+        "p.json",
+    ]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    let (code, _, err) = world.run(&["eval", "--from", "p.json"]);
+    assert!(
+        code == Some(3) && err.contains("its schema is `kvplan/plan/1`"),
+        "{err}"
+    );
+}
+
 /// The lines that a run writes while it goes: those of one whose result cannot be put in its place.
 fn journal_of(world: &World, asked: &[&str]) -> Vec<String> {
     let folder = world.path("kept");

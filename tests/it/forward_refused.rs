@@ -23,7 +23,7 @@ fn architectures() {
     let (code, message) = refused(&gguf(&keys("mamba"), &tiny().weights));
     assert_eq!(
         (code, message.as_str()),
-        (2, "FILE: architecture `mamba` cannot be run")
+        (3, "FILE: architecture `mamba` cannot be run")
     );
     let (code, message) = refused(&gguf(&[], &tiny().weights));
     assert_eq!(
@@ -150,7 +150,7 @@ fn folders() {
     let cases: [(&Change, u8, &str); 6] = [
         (
             &config("\"qwen2\"", "\"qwen3\""),
-            2,
+            3,
             "DIR: architecture `qwen3` cannot be run",
         ),
         (

@@ -68,7 +68,7 @@ fn a_tokenizer_that_is_not_known_is_refused() {
     assert_eq!(
         refused(vec![word("tokenizer.ggml.model", "t5")]),
         (
-            2,
+            3,
             "FILE: tokenizer `t5` (`tokenizer.ggml.model`) is not supported".into()
         )
     );
@@ -79,7 +79,7 @@ fn a_tokenizer_that_is_not_known_is_refused() {
     assert_eq!(
         refused(keys),
         (
-            2,
+            3,
             "FILE: tokenizer `tekken` (`tokenizer.ggml.pre`) is not supported".into()
         )
     );

@@ -19,6 +19,8 @@ mod calibrate_host;
 mod calibrate_make;
 mod calibrate_raw;
 mod catalog;
+#[cfg(unix)]
+mod cli_flags;
 mod cli_hostile;
 mod cli_readme;
 mod cli_refusals;
@@ -51,6 +53,7 @@ mod forward_refused;
 mod forward_text;
 mod forward_tiers;
 mod hand;
+mod help_examples;
 mod kernels_on_cpu;
 mod kernels_ptx;
 mod laws;

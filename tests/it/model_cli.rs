@@ -265,7 +265,7 @@ fn impossible_profiles_are_refused_at_their_line() {
     ] {
         let (_dir, path) = changed(from, to);
         let e = catalog::hardware(&path).unwrap_err();
-        assert_eq!(e.exit_code(), 2, "{to}");
+        assert_eq!(e.exit_code(), 3, "{to}");
         assert!(e.message.contains(says), "{to}: {}", e.message);
         let place = e.place.unwrap();
         assert_eq!(place.file, path);
@@ -335,7 +335,7 @@ fn model_files_of_ones_own() {
         std::fs::write(&path, base.replacen(from, to, 1)).unwrap();
         let e = catalog::model(shown).unwrap_err();
         assert!(
-            e.exit_code() == 2 && e.message.contains(says),
+            e.exit_code() == 3 && e.message.contains(says),
             "{to}: {}",
             e.message
         );

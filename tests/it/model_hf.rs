@@ -109,10 +109,10 @@ fn bad() -> Vec<(&'static str, Value, u8, &'static str)> {
         ("vocab_size", json!(u32::MAX), 3, "vocab_size"),
         ("tie_word_embeddings", json!("yes"), 3, "tie_word_embeddings"),
         ("layer_types", json!(["full_attention"]), 3, "layer_types"),
-        ("layer_types", json!(vec!["linear_attention"; 32]), 2, "linear_attention"),
-        ("mlp_bias", json!(true), 2, "mlp_bias"),
-        ("model_type", json!("mamba2"), 2, "mamba2"),
-        ("model_type", json!("qwen3_next"), 2, "qwen3_next"),
+        ("layer_types", json!(vec!["linear_attention"; 32]), 3, "linear_attention"),
+        ("mlp_bias", json!(true), 3, "mlp_bias"),
+        ("model_type", json!("mamba2"), 3, "mamba2"),
+        ("model_type", json!("qwen3_next"), 3, "qwen3_next"),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use kvplan::metrics::Outcome;
 use kvplan::plan::answer::Plan;
-use kvplan::report::formulas::{OUTCOME, ROW, SERVING, SOLVED, SOME};
+use kvplan::report::formulas::{Formula, OUTCOME, ROW, SERVING, SOLVED, SOME};
 use kvplan::report::{Style, csv, explain, json, md, table};
 use serde_json::Value;
 
@@ -240,6 +240,60 @@ fn every_figure_can_be_explained() {
         .filter(|k| !words.contains(&k.as_str()) && !OUTCOME.iter().any(|f| f.key == k))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Every figure of every alternative has a page with its formula, and what it rests on is there with its source.
+#[test]
+fn every_figure_of_every_alternative_of_a_plan_can_be_explained() {
+    let plan = asked(&[
+        "plan",
+        "--hardware",
+        "h100-sxm,gh200,rtx-pro-6000",
+        "--trace",
+        "none",
+    ]);
+    let mut seen = 0;
+    for key in explain::keys(&plan) {
+        let Some((row, inner)) = key.strip_prefix("rows[").and_then(|k| k.split_once("].")) else {
+            continue;
+        };
+        let figure = inner
+            .split_once("].")
+            .filter(|_| inner.starts_with("alternatives["));
+        let value = explain::find(&plan, &key).unwrap();
+        let names = [
+            "assumptions[",
+            "scenario.",
+            "changes[",
+            "runs_in[",
+            "notes[",
+            "swings",
+            "tornado",
+        ];
+        let within = figure.map_or(inner, |f| f.1);
+        if !value.is_number() || names.iter().any(|n| within.contains(n)) || within == "gpus" {
+            continue;
+        }
+        let words = ["batch", "prompt_tokens", "output_tokens", "seed", "gpus"];
+        if words.contains(&within) {
+            continue;
+        }
+        let page = table::render(&explain::page(&plan, &key), Style::default());
+        assert!(page.contains("FORMULA"), "{row}: {key}:\n{page}");
+        let tables: &[&[Formula]] = if figure.is_some() {
+            &[OUTCOME, SOME]
+        } else {
+            &[ROW]
+        };
+        let formula = tables.iter().copied().flatten().find(|f| f.key == within);
+        let rests = formula.map_or(&[][..], |f| f.rests);
+        let numbers = page.contains("NUMBERS BEHIND IT");
+        assert!(rests.is_empty() || numbers, "{key}:\n{page}");
+        let link = !rests.contains(&"link") || page.contains("link.h2d");
+        assert!(link, "{key} lacks its link:\n{page}");
+        seen += 1;
+    }
+    assert!(seen > 1000, "{seen}");
 }
 
 /// What the binary answers, as JSON.

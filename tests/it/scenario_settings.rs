@@ -138,6 +138,7 @@ fn every_embedded_scenario_resolves_for_plan() {
     }
 }
 
+/// A value is a setting, wherever it stands; a key or a kind of value that no scenario has is the file's fault.
 #[test]
 fn wrong_values_point_into_the_file() {
     for (text, at) in [
@@ -156,13 +157,15 @@ fn wrong_values_point_into_the_file() {
         let error = file::lay(&source(text), &mut settings)
             .and_then(|()| resolve::scenario(&settings))
             .unwrap_err();
+        let file = text.contains("batchs") || text.contains("true");
+        let cause = if file { Cause::Data } else { Cause::Usage };
         let place = error
             .place
             .as_ref()
             .unwrap_or_else(|| panic!("{text}: {error:?}"));
         assert_eq!(
             (place.span.clone(), error.cause),
-            (at, Cause::Usage),
+            (at, cause),
             "{text}: {error}"
         );
     }

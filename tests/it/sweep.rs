@@ -529,29 +529,6 @@ fn a_sweep_is_explained_and_run_again() {
 }
 
 #[test]
-fn the_examples_of_the_help_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let help = run(&["sweep", "--help"]).1;
-    let joined: Vec<&str> = help
-        .split("EXAMPLES:")
-        .nth(1)
-        .unwrap()
-        .split_whitespace()
-        .collect();
-    let text = joined.join(" ");
-    let mut examples = 0;
-    for line in text.split("kvplan sweep").skip(1) {
-        let args: Vec<&str> = line.split_whitespace().collect();
-        let mut example = command(&[&["sweep"], &args[..]].concat());
-        let output = example.current_dir(folder.path()).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
-        examples += 1;
-    }
-    assert!(examples >= 4, "{help}");
-    assert!(folder.path().join("sweep.json").exists());
-}
-
-#[test]
 fn a_closed_pipe_is_no_error() {
     let mut child = command(&[
         "sweep",

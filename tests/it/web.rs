@@ -119,7 +119,7 @@ fn a_wrong_setting_has_the_command_lines_text() {
         "policy=four-tier:hbm=2",
         "gpus=3",
         "hardware=gh200&gpus=2",
-        "split=2",
+        "split=3",
         "overlap=serial&depth=4",
         "policy=full&layout=token",
         "memory-fraction=0",

@@ -86,14 +86,17 @@ impl EvalArgs {
     /// Policies as asked, the grid's after those named.
     pub(super) fn asked(&self) -> Result<Vec<String>> {
         let mut all = self.policy.clone();
-        all.extend(self.grid.iter().flat_map(|more| grid(more)));
+        for text in self.grid.iter().flat_map(|more| grid(more)) {
+            runnable(&text).map_err(|e| e.about("--grid"))?;
+            all.push(text);
+        }
         if all.is_empty() {
             return Err(
                 Error::usage("there is no policy to hold against the full cache")
                     .help("name one with --policy (`kvplan list policies`), or ask for --grid"),
             );
         }
-        for text in &all {
+        for text in &self.policy {
             runnable(text)?;
         }
         Ok(all)

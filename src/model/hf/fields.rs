@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
         };
         match keys.iter().find(|k| self.map.get(**k).is_some_and(set)) {
             None => Ok(()),
-            Some(key) => Err(Error::usage(format!(
+            Some(key) => Err(Error::data(format!(
                 "{}: `{key}` describes layers that are not supported",
                 self.path
             ))

@@ -185,7 +185,7 @@ fn layer_types(f: Fields<'_>, value: &Value, count: u32) -> Result<Vec<bool>> {
             other => {
                 let shown: String = other.unwrap_or("(not a word)").chars().take(60).collect();
                 Err(
-                    Error::usage(format!("{}: layer kind `{shown}` is not supported", f.path))
+                    Error::data(format!("{}: layer kind `{shown}` is not supported", f.path))
                         .help("supported: full_attention, sliding_attention"),
                 )
             }

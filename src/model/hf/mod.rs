@@ -53,8 +53,8 @@ const FAMILIES: &[(&str, &str, Family)] = &[
 /// Reads a config; `path` is its name for messages and, without a name of its own, the model's.
 ///
 /// # Errors
-/// Usage: an architecture or a layer kind that is not supported. Data: not JSON (with the place), a key that is missing,
-/// absurd or in contradiction to another.
+/// Data: not JSON (with the place), a key that is missing, absurd or in contradiction to another, an architecture or a layer
+/// kind that is not supported.
 pub fn read(text: &str, path: &str) -> Result<Model> {
     let value: Value = serde_json::from_str(text).map_err(|e| broken(&e, text, path))?;
     let Some(map) = value.as_object() else {
@@ -126,7 +126,7 @@ fn family(top: Fields<'_>) -> Result<(&'static str, Family)> {
         let nearest = did_you_mean(given, words.clone())
             .map_or(String::new(), |n| format!("the nearest supported one is `{n}`; "));
         let shown: String = given.chars().take(60).collect();
-        Error::usage(format!("{}: architecture `{shown}` is not supported", top.path)).help(format!(
+        Error::data(format!("{}: architecture `{shown}` is not supported", top.path)).help(format!(
             "{nearest}supported: {}; or describe its layers in a .toml like those of models/architectures",
             words.collect::<Vec<_>>().join(", ")
         ))

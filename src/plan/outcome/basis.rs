@@ -72,8 +72,10 @@ pub(in crate::plan) fn assumptions(case: &Case) -> Vec<Assumption> {
     if let Some(w) = &runtime.warm_up {
         out.push(assumption("runtime.warm_up.logit_bytes", &w.logit_bytes));
     }
-    if case.timelines.iter().any(|t| t.spills()) {
+    if case.timelines.iter().any(|t| t.spills()) || case.ledger.host_weights.0 > 0 {
         out.extend(way_to_t1(d));
+    } else {
+        out.extend(could_move(d));
     }
     if let Some(i) = hardware.interconnect.as_ref().filter(|_| d.gpus > 1) {
         out.push(assumption(
@@ -82,6 +84,14 @@ pub(in crate::plan) fn assumptions(case: &Case) -> Vec<Assumption> {
         ));
         out.push(assumption("interconnect.bandwidth", &i.bandwidth));
     }
+    out
+}
+
+/// What could stream and lie there: figures rest on it, though nothing moves.
+fn could_move(d: &Deployment) -> Vec<Assumption> {
+    let kept = ["link.h2d", "host.ddr_read", "host.pinned_limit"].map(|key| named(d, key));
+    let mut out = way_to_t1(d);
+    out.retain(|a| kept.contains(&a.name));
     out
 }
 
@@ -103,12 +113,19 @@ pub(in crate::plan) fn way_to_t1(d: &Deployment) -> Vec<Assumption> {
         out.push(assumption("host.attention_flops", &host.attention_flops));
     }
     out.push(assumption("host.pinned_limit", &host.pinned_limit));
-    if d.home != DDR {
-        for a in &mut out {
-            a.name = home_key(&d.home, &a.name);
-        }
+    for a in &mut out {
+        a.name = named(d, &a.name);
     }
     out
+}
+
+/// The name of a number of the way to T1, wherever it lies.
+fn named(d: &Deployment, key: &str) -> String {
+    if d.home == DDR {
+        key.into()
+    } else {
+        home_key(&d.home, key)
+    }
 }
 
 /// The name of a number in the home's own table.

@@ -141,7 +141,7 @@ pub(in crate::plan) fn notes(case: &Case, memory: &Memory) -> Vec<String> {
     if s.deployment.hardware.calibrated.is_none() {
         out.push(format!(
             "{} is not calibrated: no figure here was measured on your machine",
-            s.deployment.hardware.id
+            s.deployment.hardware.label()
         ));
     }
     if s.occupancy == Occupancy::Staggered {

@@ -134,7 +134,7 @@ fn row(
     };
     let shown = |(n, t): &(u32, Tried)| t.shown(find.value(*n, t));
     Ok(Solved {
-        hardware: card.hardware.id.clone(),
+        hardware: card.hardware.label().into(),
         hardware_name: card.hardware.name.clone(),
         gpus: card.gpus,
         answer: best.as_ref().map(|(n, t)| find.value(*n, t)),
