@@ -241,7 +241,13 @@ fn identities(served: &Served) {
     );
     let within = |l: &Life, at: Ps| l.arrival < at && at <= l.begun.unwrap();
     let begun = |l: &&Life| l.begun.unwrap() > l.arrival;
-    let there = |at: Ps| served.lives.iter().filter(begun).filter(|l| within(l, at));
+    let there = |at: Ps| {
+        served
+            .lives
+            .iter()
+            .filter(begun)
+            .filter(move |l| within(l, at))
+    };
     for sample in &served.samples {
         assert_eq!(sample.waiting as usize, there(sample.at).count());
     }
