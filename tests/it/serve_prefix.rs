@@ -25,8 +25,8 @@ fn watched(w: &World, jobs: Vec<Job>, rules: Rules, blocks: &[Vec<u32>]) -> (Ser
         rules,
     });
     let mut watch = Watch::default();
-    let served = server.unwrap().run(&mut watch).unwrap();
-    (served, watch)
+    let run = server.unwrap().run(&mut watch).unwrap();
+    (run, watch)
 }
 
 /// A (prompt 40, output 30) comes at 0, B (prompt 40, output 3) at 20 ms; both begin with blocks 1 and 2, 32 positions. A's
