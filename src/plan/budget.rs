@@ -195,9 +195,7 @@ fn interval_ends(t: &Timeline) -> Vec<End> {
 fn most_within(ends: &[End], step: u32, span: u32) -> End {
     let at = |step: u32| ends.partition_point(|e| e.step < step).min(ends.len() - 1);
     let (first, last) = (at(step), at(step.saturating_add(span - 1)));
-    ends[first..last]
-        .iter()
-        .fold(ends[last], |most, e| most.or(e))
+    ends[first..last].iter().fold(ends[last], End::or)
 }
 
 impl End {

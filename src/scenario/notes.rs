@@ -90,7 +90,7 @@ fn load_notes(l: &UnderLoad, batch: u32) -> Vec<String> {
     }
     if l.load.blocks.iter().any(|b| !b.is_empty()) {
         notes.push(
-            "prompt blocks that an earlier prompt has already are taken from the prefix cache"
+            "prompt blocks that an earlier prompt has already are taken from the prefix cache, and lie in HBM once for all who run with them"
                 .into(),
         );
     }

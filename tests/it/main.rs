@@ -89,6 +89,7 @@ mod scenario_settings;
 mod selfcheck;
 mod serve;
 mod serve_load;
+mod serve_prefix;
 mod serve_replicas;
 mod serve_support;
 mod service;

@@ -187,9 +187,10 @@ proptest! {
         let mut s = scenario(file.path(), &format!("{base} batch {batch} t1 {t1}"));
         // Room for a share of what all would take: the rest moves, and the least that must stay is far below.
         let all = simulate(&s).unwrap().memory;
-        let kv = (all.kv_full_bytes as f64 * share) as u64;
-        let room = all.weights_bytes + all.activation_bytes + all.reserve_bytes + kv;
-        s.deployment.memory_fraction = room as f64 / s.deployment.hardware.gpu.memory.get();
+        let kv = all.kv_full_bytes as f64 * share;
+        let fixed = all.weights_bytes + all.activation_bytes + all.reserve_bytes;
+        let room = fixed as f64 + kv;
+        s.deployment.memory_fraction = room / s.deployment.hardware.gpu.memory.get();
         let out = simulate(&s).unwrap();
         prop_assert!(out.tiers.t1.tokens_end > 0.0);
         prop_assert!(out.fits, "short by {} of {:?}", out.shortfall_bytes, out.memory);

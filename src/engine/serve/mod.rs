@@ -11,8 +11,12 @@
 //!
 //! Replicas that share experts run in step ([`together`]).
 //!
-//! Ignored: a prompt's pages are taken whole at its admission, where vLLM takes a chunk's; fairness, priorities,
-//! speculative tokens. Rival: queueing formulas, which have no chunks, no preemption and no tails. Ties: arrivals in the
+//! Prompts that begin alike share their blocks (`prefix`): compute, and memory while they are together.
+//!
+//! Ignored: a prompt's pages are taken whole at its admission. vLLM, too, admits only what fits whole (since
+//! `scheduler_reserve_full_isl`, on by default), but takes a chunk's pages at a time, so that between two chunks others may have the
+//! rest, and whoever then lacks it gives way: with room to spare both are the same, with none this is the later admission.
+//! Fairness, priorities, speculative tokens. Rival: queueing formulas, which have no chunks, no preemption and no tails. Ties: arrivals in the
 //! order of the load; everything else is one sequence of steps. Times are integer picoseconds: two runs are equal to the bit.
 
 mod life;
@@ -21,6 +25,7 @@ mod record;
 mod replicas;
 mod room;
 mod schedule;
+mod shared;
 mod watch;
 
 use std::collections::VecDeque;
@@ -131,6 +136,8 @@ struct Filling {
     done: u32,
     /// Positions of the coming step.
     chunk: u32,
+    /// Blocks of its prompt that the prefix cache has seen.
+    seen: u32,
 }
 
 /// The engine of one load.
@@ -145,6 +152,8 @@ pub struct Server<'a> {
     /// The next to arrive.
     next: usize,
     prefix: PrefixCache,
+    /// Blocks of the prefix cache that each request of the batch holds; empty if no blocks are known.
+    holds: Vec<Vec<u32>>,
     /// Host memory that each job may come to need, and what is promised (bytes).
     ddr_of: Vec<f64>,
     ddr: f64,
@@ -201,6 +210,7 @@ impl<'a> Server<'a> {
             waiting: VecDeque::new(),
             next: 0,
             prefix: PrefixCache::default(),
+            holds: vec![Vec::new(); setup.blocks.len()],
             ddr: 0.0,
             lingering: 0,
             back: Vec::new(),
@@ -394,7 +404,7 @@ impl<'a> Server<'a> {
     fn filled(&mut self, end: Ps) {
         for mut f in std::mem::take(&mut self.filling) {
             f.done += std::mem::take(&mut f.chunk);
-            self.keep_blocks(&f);
+            self.keep_blocks(&mut f);
             if f.done + 1 == f.total && f.tokens > 0 {
                 // What is left of one that gave way is a decode step.
                 self.running
@@ -426,6 +436,7 @@ impl<'a> Server<'a> {
     fn end(&mut self, job: u32, end: Ps) {
         self.out.lives[job as usize].last = end;
         self.out.lives[job as usize].ended = true;
+        self.let_go(job);
         self.ddr -= self.ddr_of[job as usize];
         if self.setup.rules.ahead {
             self.lingering += 1;

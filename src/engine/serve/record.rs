@@ -74,7 +74,8 @@ impl Server<'_> {
         let (ledger, totals) = (self.setup.ledger, self.running.totals());
         let mut instant = ledger.instant(&self.held, totals.spilling > 0.0);
         let prompts = self.prompts(|n| ledger.sequence_bytes(f64::from(n)));
-        instant.kv_t0 += prompts;
+        let twice = ledger.kv_token * self.shared();
+        instant.kv_t0 += prompts - twice;
         let peak = &mut self.out.run.peak;
         if instant.total() > peak.hbm.total() {
             peak.hbm = instant;
@@ -82,7 +83,8 @@ impl Server<'_> {
         let through = self.setup.prepared.deployment.write_back == WriteBack::Through;
         let copied = if through { totals.copied.max(0.0) } else { 0.0 };
         let ddr = ledger.kv_token * (totals.tiers[1] + copied) + ledger.t2_token * totals.tiers[2];
-        let full = ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held) + prompts;
+        let full =
+            ledger.kv_token * totals.length + ledger.windowed_bytes(&self.held) + prompts - twice;
         if full > peak.full {
             peak.full = full;
             peak.destroyed = ledger.kv_token * totals.tiers[3];

@@ -62,6 +62,11 @@ impl<'a> Room<'a> {
         self.add([n, 0.0, 0.0, 0.0], n, false);
     }
 
+    /// Takes off so many positions that two sequences have in common.
+    pub(super) fn shared(&mut self, positions: f64) {
+        self.held.tiers[0] -= positions;
+    }
+
     /// Adds a request for the step after `done` decode steps.
     pub(super) fn request(&mut self, job: &Job, done: u32) {
         let length = f64::from(job.request.prompt + done + 1);
@@ -85,6 +90,7 @@ impl Server<'_> {
         for f in &self.filling {
             room.prompt(f.room);
         }
+        room.shared(self.shared());
         room
     }
 

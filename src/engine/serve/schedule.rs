@@ -9,6 +9,7 @@ impl Server<'_> {
     pub(super) fn choose(&mut self, now: Ps) {
         let before = self.out.run.preemptions;
         let mut used = self.preempt(now);
+        self.forget(used);
         let decodes = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
         let mut budget = self.setup.rules.token_budget.saturating_sub(decodes);
         for f in &mut self.filling {
@@ -49,6 +50,7 @@ impl Server<'_> {
         if let Some(at) = again {
             self.back.remove(at);
         }
+        self.let_go(job);
         let life = &mut self.out.lives[job as usize];
         life.preempted += 1;
         if let Some(end) = self.last_end.filter(|_| whole) {
@@ -120,6 +122,7 @@ impl Server<'_> {
             } else {
                 self.begin(first, budget)
             };
+            self.forget(used);
         }
         used
     }
@@ -132,6 +135,7 @@ impl Server<'_> {
         }
         let mut room = self.room();
         room.prompt(self.positions(w));
+        room.shared(self.to_share(w));
         let bytes = room.bytes();
         let alone = self.running.len() + self.filling.len() == 0;
         (alone || bytes <= rules.pool).then_some(bytes)
@@ -178,32 +182,8 @@ impl Server<'_> {
             room: self.positions(w),
             done: cached,
             chunk,
+            seen: cached.checked_div(self.setup.block_tokens).unwrap_or(0),
         });
         chunk
-    }
-
-    /// First positions of a request that the prefix cache has; the last one is always computed, for its token.
-    fn cached(&mut self, job: u32, total: u32) -> u32 {
-        let size = self.setup.block_tokens;
-        let Some(ids) = self.setup.blocks.get(job as usize).filter(|_| size > 0) else {
-            return 0;
-        };
-        let prompt = self.setup.jobs[job as usize].request.prompt;
-        let most = (prompt.min(total - 1) / size) as usize;
-        let hits = self.prefix.hits(&ids[..most.min(ids.len())]);
-        u32::try_from(hits).unwrap_or(u32::MAX) * size
-    }
-
-    /// Adds the full prompt blocks that are computed by now to the prefix cache.
-    pub(super) fn keep_blocks(&mut self, f: &Filling) {
-        let size = self.setup.block_tokens;
-        let Some(ids) = self.setup.blocks.get(f.job as usize).filter(|_| size > 0) else {
-            return;
-        };
-        let there = (f.done.min(self.setup.jobs[f.job as usize].request.prompt) / size) as usize;
-        let block = self.setup.ledger.kv_token * f64::from(size);
-        #[allow(clippy::cast_possible_truncation)] // saturates: no limit
-        let most = (self.setup.rules.pool / block.max(1.0)) as usize;
-        self.prefix.add(&ids[..there.min(ids.len())], most);
     }
 }

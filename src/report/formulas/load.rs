@@ -17,7 +17,7 @@ pub const SERVING: &[Formula] = &[
     f("serving.makespan_s", "from the first arrival to the last token at its client, the way to the server counted", &["serving.requests", "serving.output_tokens_total", "serving.running_mean"], STEP, "the tail in which few requests run counts"),
     f("serving.requests_per_s", "requests / makespan", &["serving.requests", "serving.makespan_s"], STEP, "at most offered_requests_per_s for a long load"),
     f("serving.output_tokens_per_s", "output tokens of all requests / makespan, prefill and idle time included", &["serving.output_tokens_total", "serving.makespan_s"], STEP, "below throughput.output_tokens_per_s, which counts decode steps alone"),
-    f("serving.ttft", "TTFT = front + queued + prefill, of each request", &["serving.front.mean_s", "serving.queued.mean_s", "serving.prefill.mean_s", "serving.token_budget_tokens", "prompt_tokens"], &["front", "kernel", "gemm", "prefill", "gap", "batched"], "over requests, nearest rank"),
+    f("serving.ttft", "TTFT: the way to the engine (front) + the stay in line (queued) + the prompt (prefill), of each request", &["serving.front.mean_s", "serving.queued.mean_s", "serving.prefill.mean_s", "serving.token_budget_tokens", "prompt_tokens"], &["front", "kernel", "gemm", "prefill", "gap", "batched"], "over requests, nearest rank"),
     f("serving.tpot", "TPOT: (last token - first token) / (output tokens - 1) of each request; preemption and steps shared with prompts count", &["serving.running_mean", "serving.preemptions", "output_tokens", "step.linear_s", "step.attention_s", "step.gap_s"], STEP, "over requests, nearest rank; none for a single token"),
     f("serving.itl", "ITL: time between two tokens of a request, over all tokens of all requests", &["serving.tpot.mean_s", "serving.token_budget_tokens"], STEP, "over tokens: its tail is steps beside a full budget of prompts, and preemption"),
     f("serving.e2el", "E2EL: the way to the engine + queue + prompt + all further tokens = TTFT + (output tokens - 1) x TPOT of the same request", &["serving.ttft.mean_s", "serving.tpot.mean_s", "output_tokens"], STEP, "over requests, nearest rank; percentiles do not add up"),
@@ -39,7 +39,7 @@ pub const SERVING: &[Formula] = &[
     f("serving.t1_share", "tokens in T1, mean over time / tokens in all tiers", &["policy", "serving.t0_share"], &[], "the four sum to 1"),
     f("serving.t2_share", "tokens in T2, mean over time / tokens in all tiers", &["policy", "serving.t0_share"], &[], "the four sum to 1"),
     f("serving.t3_share", "tokens destroyed, mean over time / tokens in all tiers", &["policy", "serving.t0_share"], &[], "the four sum to 1"),
-    f("serving.kv_mean_bytes", "occupancy: KV and staging in HBM after each step x its time / makespan", &["serving.kv_room_bytes", "serving.running_mean", "kv"], &["page"], "at most kv_room"),
+    f("serving.kv_mean_bytes", "occupancy: KV and staging in HBM after each step, prompt blocks that requests share once, x its time / makespan", &["serving.kv_room_bytes", "serving.running_mean", "kv"], &["page"], "at most kv_room"),
     f("serving.kv_room_bytes", "hbm_capacity - weights - activations - reserve", &["memory.hbm_capacity_bytes", "memory.weights_bytes", "memory.activation_bytes", "memory.reserve_bytes"], &["memory", "reserve", "activation"], "what requests share"),
     f("serving.over_time", "the state after a step, a stride apart: the stride doubles whenever 512 instants are there", &["serving.makespan_s", "serving.running_mean"], &[], "instants, not means"),
 ];
