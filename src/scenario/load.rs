@@ -3,8 +3,6 @@
 //! `arrivals` makes a scenario one of a server under load; the other settings here mean nothing without it. The requests are
 //! drawn when the scenario is resolved, so that everything after it (budget, placements, engine) sees one list.
 
-use std::path::PathBuf;
-
 use crate::engine::serve::GiveWay;
 use crate::error::Result;
 use crate::workload::{Arrivals, Drawn, Load, Slo};
@@ -36,15 +34,6 @@ pub struct UnderLoad {
 }
 
 impl UnderLoad {
-    /// The files it is read from.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        let mut files: Vec<PathBuf> = self.arrivals.file().into_iter().collect();
-        if let Drawn::File(lengths) = &self.lengths {
-            files.push(lengths.file().to_path_buf());
-        }
-        files
-    }
-
     /// Largest prompt and largest output.
     pub(super) fn longest(&self) -> (u32, u32) {
         let all = self.load.requests.iter();
