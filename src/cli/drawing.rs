@@ -14,7 +14,7 @@ use crate::metrics::Outcome;
 use crate::metrics::perfetto::{MOST_STEPS, Perfetto};
 use crate::plan;
 use crate::scenario::settings::Origin;
-use crate::scenario::{Scenario, Settings, TraceRef};
+use crate::scenario::{Scenario, Settings};
 use crate::units::text::group;
 
 use super::flags::{Deployment, read_by_the_run};
@@ -62,7 +62,7 @@ impl DrawingArgs {
     /// Exit 2.
     pub fn keep(
         &self,
-        trace: &TraceRef,
+        named: &[String],
         deployment: &Deployment<false>,
         result: Option<&Path>,
     ) -> Result<()> {
@@ -71,7 +71,7 @@ impl DrawingArgs {
         };
         let why = if path.as_os_str() == "-" {
             "the result goes to stdout, a drawing needs a file".to_string()
-        } else if let Some(file) = read_by_the_run(path, trace, deployment) {
+        } else if let Some(file) = read_by_the_run(path, named, deployment) {
             format!("the drawing would replace {file} that the run reads")
         } else if result.is_some_and(|r| one_file(r, path)) {
             "the drawing and the result cannot be one file".to_string()

@@ -8,10 +8,11 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum,
 use crate::error::{Error, Result};
 use crate::scenario::keys::{KEYS, Key, Verb};
 use crate::scenario::settings::Origin;
-use crate::scenario::{Settings, TraceRef, file};
+use crate::scenario::{Settings, file, inputs};
 
 use super::ending;
 use super::out::Out;
+use super::same::one_file;
 
 /// Deployment flags and a scenario, as given; `PLAN` has lists of cards.
 #[derive(Clone, Debug)]
@@ -172,16 +173,39 @@ const ENDINGS: [(&str, Format); 4] = [
     ("txt", Format::Table),
 ];
 
-/// Which of the files that a run reads `out` is, if it is one.
+/// Which of the files that a run reads `out` is, if it is one: the scenario, or one of those that its settings name.
 pub(super) fn read_by_the_run<const PLAN: bool>(
     out: &Path,
-    trace: &TraceRef,
+    named: &[String],
     deployment: &Deployment<PLAN>,
 ) -> Option<&'static str> {
+    let is = |path: &Path| out.exists() && one_file(path, out);
     match &deployment.scenario {
-        Some(path) if TraceRef::Paths(vec![path.clone()]).holds(out) => Some("the scenario"),
-        _ => trace.holds(out).then_some("a recording"),
+        Some(path) if is(path) => Some("the scenario"),
+        _ => named.iter().any(|n| is(Path::new(n))).then_some("a file"),
     }
+}
+
+/// Refuses a result in the place of a file that the run reads.
+///
+/// # Errors
+/// It is one of them (exit 2).
+pub(super) fn keep_inputs<const PLAN: bool>(
+    out: Option<&Path>,
+    named: &[String],
+    deployment: &Deployment<PLAN>,
+) -> Result<()> {
+    let Some(out) = out else {
+        return Ok(());
+    };
+    let Some(file) = read_by_the_run(out, named, deployment) else {
+        return Ok(());
+    };
+    Err(Error::usage(format!(
+        "{}: the result would replace {file} that the run reads",
+        out.display()
+    ))
+    .help("name another file with -o"))
 }
 
 /// Sees that a scenario can be written where it is to go.
@@ -231,26 +255,17 @@ impl ResultArgs {
         Ok(self.out.as_ref().map(of).transpose()?.flatten())
     }
 
-    /// Refuses to overwrite what the run reads: its recordings, its lengths and its scenario.
+    /// Refuses to overwrite what the run reads: its scenario, and the files that its settings name (models, machines,
+    /// recordings, lengths).
     ///
     /// # Errors
     /// The result file is one of them (exit 2).
     pub fn keep<const PLAN: bool>(
         &self,
-        reads: &TraceRef,
+        named: &[String],
         deployment: &Deployment<PLAN>,
     ) -> Result<()> {
-        let Some(out) = &self.out else {
-            return Ok(());
-        };
-        let Some(file) = read_by_the_run(out, reads, deployment) else {
-            return Ok(());
-        };
-        Err(Error::usage(format!(
-            "{}: the result would replace {file} that the run reads",
-            out.display()
-        ))
-        .help("name another file with -o"))
+        keep_inputs(self.out.as_deref(), named, deployment)
     }
 
     /// Sees that the result file can be made, before the run.
@@ -264,11 +279,17 @@ impl ResultArgs {
         self.out.as_ref().map_or(Ok(()), |path| out.to_file(path))
     }
 
-    /// The same for a scenario, which is TOML.
+    /// The same for a scenario, which is TOML, made from these settings.
     ///
     /// # Errors
-    /// It cannot be made, or another format is asked for (exit 2).
-    pub fn open_scenario(&self, out: &mut Out) -> Result<()> {
+    /// It cannot be made, another format is asked for, or it would replace what it is made from (exit 2).
+    pub fn open_scenario<const PLAN: bool>(
+        &self,
+        settings: &Settings,
+        deployment: &Deployment<PLAN>,
+        out: &mut Out,
+    ) -> Result<()> {
+        self.keep(&inputs::named(settings), deployment)?;
         if self.format.is_some() {
             return Err(
                 Error::usage("--print-config prints a scenario, which has one format")

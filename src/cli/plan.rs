@@ -42,14 +42,15 @@ pub fn run(args: &PlanArgs, out: &mut Out) -> Result<Answer> {
     args.find.adapt(&mut settings)?;
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
-        args.result.open_scenario(out)?;
+        args.result
+            .open_scenario(&settings, &args.deployment, out)?;
         out.result(&print::config(&settings))?;
         // Shown first, so that one sees where a contradiction comes from.
         resolve::question(&settings)?;
         return Ok(Answer::Yes);
     }
     let question = resolve::question(&settings)?;
-    args.result.keep(&question.base.reads(), &args.deployment)?;
+    args.result.keep(&question.base.named, &args.deployment)?;
     let find = args.find.find();
     if find.is_none() {
         refuse_load(&question)?;

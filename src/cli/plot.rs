@@ -10,11 +10,11 @@ use crate::report::plot::{
     Image, attention, equal, how_far, layers, price, savings, steps, tiers, tornado,
 };
 use crate::scenario::settings::Origin;
-use crate::scenario::{Scenario, Settings, print, resolve};
+use crate::scenario::{Scenario, Settings, inputs, print, resolve};
 use crate::sweep::figure::equals;
 
 use super::Answer;
-use super::flags::{Deployment, scenario_file};
+use super::flags::{Deployment, keep_inputs, scenario_file};
 use super::out::Out;
 use super::progress;
 
@@ -159,6 +159,8 @@ pub fn run(args: &PlotArgs, out: &mut Out) -> Result<Answer> {
     }
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
+        let named = inputs::named(&settings);
+        keep_inputs(args.out.as_deref(), &named, &args.deployment)?;
         scenario_file(args.out.as_deref(), out)?;
         out.result(&print::config(&settings))?;
         // Shown first, so that one sees where a contradiction comes from.

@@ -11,7 +11,7 @@ use crate::scenario::{print, resolve};
 
 use super::Answer;
 use super::drawing::DrawingArgs;
-use super::flags::{Deployment, Format, ResultArgs};
+use super::flags::{Deployment, Format, ResultArgs, read_by_the_run};
 use super::out::Out;
 use super::progress;
 
@@ -49,21 +49,23 @@ pub fn run(args: &SimulateArgs, out: &mut Out) -> Result<Answer> {
     args.drawing.adapt(&mut settings)?;
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
-        args.result.open_scenario(out)?;
+        args.result
+            .open_scenario(&settings, &args.deployment, out)?;
         out.result(&print::config(&settings))?;
         // Shown first, so that one sees where a contradiction comes from.
         resolve::scenario(&settings)?;
         return Ok(Answer::Yes);
     }
     let scenario = resolve::scenario(&settings)?;
-    args.result.keep(&scenario.reads(), &args.deployment)?;
+    args.result.keep(&scenario.named, &args.deployment)?;
     for other in [&args.result.out, &args.export_decisions] {
         args.drawing
-            .keep(&scenario.reads(), &args.deployment, other.as_deref())?;
+            .keep(&scenario.named, &args.deployment, other.as_deref())?;
     }
     args.result.open(out)?;
     if let Some(path) = &args.export_decisions {
-        if args.result.out.as_ref() == Some(path) || scenario.trace.holds(path) {
+        let read = read_by_the_run(path, &scenario.named, &args.deployment).is_some();
+        if read || args.result.out.as_ref() == Some(path) {
             return Err(Error::usage(format!(
                 "{}: the decisions need a file of their own",
                 path.display()

@@ -9,7 +9,7 @@ use clap::Args;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::report::{Style, csv, json, md, table};
-use crate::scenario::{Settings, TraceRef, print, resolve};
+use crate::scenario::{Settings, print, resolve};
 use crate::sweep::answer::{Answer as SweepAnswer, Cell};
 use crate::sweep::axis::{Axis, Varied};
 use crate::sweep::equal::Equal;
@@ -23,6 +23,7 @@ use super::Answer;
 use super::flags::{Deployment, Format, ResultArgs};
 use super::out::Out;
 use super::resumed::{another, resumed};
+use super::same::keep;
 use super::{explain, interrupt, progress, saved};
 
 /// A sweep in one piece.
@@ -110,7 +111,8 @@ pub fn run(args: &SweepArgs, out: &mut Out) -> Result<Answer> {
     let (mut settings, axes) = args.question()?;
     if args.deployment.print_config {
         resolve::adapt(&mut settings)?;
-        args.result.open_scenario(out)?;
+        args.result
+            .open_scenario(&settings, &args.deployment, out)?;
         out.result(&print::config(&settings))?;
         return Ok(Answer::Yes);
     }
@@ -119,7 +121,7 @@ pub fn run(args: &SweepArgs, out: &mut Out) -> Result<Answer> {
         args.equal.as_deref().map(Equal::parse).transpose()?,
         args.pareto.as_deref().map(pareto::parse).transpose()?,
     )?;
-    args.keep_recordings(&sweep)?;
+    args.result.keep(&sweep.reads(), &args.deployment)?;
     let shard = args.shard.as_deref().map(Shard::parse).transpose()?;
     if let Some(shard) = shard {
         args.as_json()?;
@@ -159,14 +161,9 @@ impl SweepArgs {
             ))
             .help("name the results of the shards alone, and -o or --format for the answer"));
         }
-        let over = self.result.out.as_ref();
-        if let Some(path) = over.filter(|p| TraceRef::Paths(files.to_vec()).holds(p)) {
-            let shown = path.display();
-            return Err(
-                Error::usage(format!("{shown}: the answer would replace a shard"))
-                    .help("name another file with -o"),
-            );
-        }
+        let over = self.result.out.as_deref();
+        let shards = files.iter().map(PathBuf::as_path);
+        keep(shards, over, "the answer would replace a shard")?;
         let read = |path: &PathBuf| part(path).map(|p| (path.display().to_string(), p));
         let parts = files.iter().map(read).collect::<Result<Vec<_>>>()?;
         let answer = merge(parts)?;
@@ -257,18 +254,6 @@ impl SweepArgs {
             axes.push(parsed);
         }
         Ok((deployment.settings()?, axes))
-    }
-
-    /// Refuses to write over what some cell reads.
-    fn keep_recordings(&self, sweep: &Sweep) -> Result<()> {
-        let grid = &sweep.grid;
-        let base = grid.base.get("trace").map_or(&[][..], |g| &g.texts);
-        let axes = grid.axes.iter();
-        let varied = axes.filter(|a| a.varied == Varied::Setting("trace"));
-        let all = base.iter().chain(varied.flat_map(|a| &a.values));
-        let paths = all.map(std::path::PathBuf::from).collect();
-        self.result
-            .keep(&crate::scenario::TraceRef::Paths(paths), &self.deployment)
     }
 
     /// All cells, and the journal they were kept in meanwhile.

@@ -3,7 +3,6 @@
 //! `arrivals` makes a scenario one of a server under load; the other settings here mean nothing without it. The requests are
 //! drawn when the scenario is resolved, so that everything after it (budget, placements, engine) sees one list.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::engine::serve::GiveWay;
@@ -37,15 +36,6 @@ pub struct UnderLoad {
 }
 
 impl UnderLoad {
-    /// The files it is read from.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        let mut files: Vec<PathBuf> = self.arrivals.file().into_iter().collect();
-        if let Drawn::File(lengths) = &self.lengths {
-            files.push(lengths.file().to_path_buf());
-        }
-        files
-    }
-
     /// Whether another seed gives other lengths.
     pub fn draws_lengths(&self) -> bool {
         self.arrivals.file().is_none() && self.lengths != Drawn::Fixed

@@ -119,17 +119,6 @@ impl Scenario {
         u64::from(self.prompt) + u64::from(self.output)
     }
 
-    /// The files it is answered from: recordings and lengths.
-    pub fn reads(&self) -> TraceRef {
-        let mut paths = match &self.trace {
-            TraceRef::Paths(paths) => paths.clone(),
-            TraceRef::None | TraceRef::Embedded => Vec::new(),
-        };
-        paths.extend(self.lengths.iter().map(|l| l.file().to_path_buf()));
-        paths.extend(self.load.iter().flat_map(|l| l.files()));
-        TraceRef::Paths(paths)
-    }
-
     /// Prompt and output of request `i`.
     pub fn lengths_of(&self, i: u32) -> (u32, u32) {
         if let Some(r) = self
@@ -219,17 +208,6 @@ impl TraceRef {
                 .sum(),
             Self::None | Self::Embedded => 0,
         }
-    }
-}
-
-impl TraceRef {
-    /// Whether `target` is one of the recordings.
-    pub fn holds(&self, target: &std::path::Path) -> bool {
-        let same = |p: &PathBuf| {
-            std::fs::canonicalize(p)
-                .is_ok_and(|p| std::fs::canonicalize(target).is_ok_and(|t| t == p))
-        };
-        matches!(self, Self::Paths(paths) if paths.iter().any(same))
     }
 }
 

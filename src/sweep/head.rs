@@ -15,7 +15,6 @@ use crate::scenario::inputs;
 use crate::scenario::settings::Origin;
 
 use super::answer::{Aim, EqualBy, Range};
-use super::axis::Axis;
 use super::equal::By;
 use super::grid::Grid;
 use super::shard::Shard;
@@ -115,9 +114,19 @@ impl Head {
 /// # Errors
 /// Usage: a file cannot be read.
 pub(super) fn files(grid: &Grid) -> Result<BTreeMap<String, Mark>> {
-    let varied = |a: &Axis| inputs::files(&a.key(), &a.values);
-    let shared = inputs::named(&grid.base);
-    marks(shared.into_iter().chain(grid.axes.iter().flat_map(varied)))
+    marks(names(grid))
+}
+
+/// What may be files in the settings of a grid.
+pub(super) fn names(grid: &Grid) -> Vec<String> {
+    let varied = grid
+        .axes
+        .iter()
+        .flat_map(|a| inputs::files(&a.key(), &a.values));
+    inputs::named(&grid.base)
+        .into_iter()
+        .chain(varied)
+        .collect()
 }
 
 /// `KEY=VALUE,VALUE` as `--vary` takes it.

@@ -101,6 +101,11 @@ impl Sweep {
         Self::new(Grid::new(base, axes)?, equal, pareto)
     }
 
+    /// The files that its cells read.
+    pub fn reads(&self) -> Vec<String> {
+        head::names(&self.grid)
+    }
+
     /// The answer, from all its cells.
     ///
     /// # Errors

@@ -450,3 +450,47 @@ fn a_wrong_load_is_not_taken_for_a_recording() {
     let line = "simulate --export-decisions x.npz --prompt 7";
     refused(&kvplan(folder.path(), line), "--export-decisions");
 }
+
+/// A model, a machine, a load and a scenario are kept from the result, the drawing and the printed configuration alike.
+#[test]
+fn no_result_replaces_what_the_run_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |line: &str| kvplan(folder.path(), line);
+    let model = "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_size\":4096,\
+        \"intermediate_size\":14336,\"num_hidden_layers\":32,\"num_attention_heads\":32,\"num_key_value_heads\":8,\
+        \"vocab_size\":128256,\"max_position_embeddings\":131072,\"tie_word_embeddings\":false}";
+    let machine = String::from_utf8(run("show hardware h100-sxm --format toml").stdout).unwrap();
+    let files = [
+        ("m.json", model),
+        ("h.toml", &machine),
+        ("s.toml", "batch = 2\n"),
+        ("l.csv", "100,200\n300,400\n"),
+    ];
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    for line in [
+        "simulate --output 64 --model m.json -o m.json",
+        "simulate --output 64 --model m.json -o ./m.json",
+        "simulate --output 64 --model m.json --perfetto m.json",
+        "simulate --output 64 --hardware h.toml --format json -o h.toml",
+        "simulate s.toml --export-decisions s.toml",
+        "simulate s.toml --print-config -o s.toml",
+        "simulate --hardware h.toml --print-config -o h.toml",
+        "simulate --occupancy l.csv -o l.csv",
+        "simulate --arrivals all --requests 4 --lengths l.csv -o l.csv",
+        "plan --model m.json --hardware gh200 --intervals none -o m.json",
+        "plan --find max-batch --model m.json --hardware gh200 -o m.json",
+        "plan s.toml --print-config -o s.toml",
+        "sweep --output 64 --vary model=llama-3.1-8b,m.json -o m.json",
+        "sweep --output 64 --model m.json --vary batch=1,2 -o m.json",
+        "sweep s.toml --vary output=1,2 --print-config -o s.toml",
+        "plot s.toml --print-config -o s.toml",
+    ] {
+        refused(&run(line), "");
+    }
+    for (name, text) in files {
+        let now = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(now, text, "{name}");
+    }
+}
