@@ -1,7 +1,7 @@
 //! The one place that writes results.
 //!
 //! To stdout, or to a file that is tried before the run (a bad path fails at once, not after the work), written beside its
-//! target and renamed at the end ([`super::part`]). A pipe closed by its reader (`| head -1`) ends the process quietly.
+//! target and renamed at the end (`part`). A pipe closed by its reader (`| head -1`) ends the process quietly.
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Stdout, Write};

@@ -239,15 +239,15 @@ fn within(mut child: Child, limit: Duration) -> Option<Output> {
 }
 
 /// What is wrong with how a call ended; `usual` is what the call says without the flag.
-fn fault(out: Option<&Output>, flag: &str, value: &str, usual: &str) -> Option<String> {
+fn fault(out: Option<&Output>, flag: &str, given: &str, usual: &str) -> Option<String> {
     let Some(out) = out else {
         return Some("does not end".into());
     };
     let told = String::from_utf8_lossy(&out.stderr);
     let bad = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
-    let shown: String = value.chars().filter(|c| !bad(*c)).take(20).collect();
+    let shown: String = given.chars().filter(|c| !bad(*c)).take(20).collect();
     // What is blank stands in quotes, or is the name of a file before what is wrong with it.
-    let quoted = ["`", "'"].map(|q| [value, value.trim()].map(|v| format!("{q}{v}{q}")));
+    let quoted = ["`", "'"].map(|q| [given, given.trim()].map(|v| format!("{q}{v}{q}")));
     let file = ["error: :", "error:  "].iter().any(|e| told.starts_with(e));
     let blank = file || quoted.iter().flatten().any(|q| told.contains(q));
     let value = if shown.trim().is_empty() {
@@ -255,7 +255,9 @@ fn fault(out: Option<&Output>, flag: &str, value: &str, usual: &str) -> Option<S
     } else {
         told.contains(&shown)
     };
-    let named = told.contains(flag) || value;
+    // Where there is one bare argument, a blank or a command to a terminal need not be shown.
+    let bare = flag == BARE && (given.trim().is_empty() || given.chars().any(bad));
+    let named = bare || told.contains(flag) || value;
     let why = match out.status.code() {
         _ if told.contains("panicked") || told.contains("a bug in kvplan") => "panics",
         Some(2 | 3) if !told.starts_with("error: ") && !told.contains("\nerror: ") => {

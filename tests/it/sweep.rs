@@ -385,7 +385,7 @@ fn what_cannot_be_asked_is_refused_before_anything_runs() {
                 "-o",
                 "traces/smol_1_t9_s5.kvt",
             ],
-            "recording",
+            "that the run reads",
         ),
     ] {
         let (code, out, err) = run(&[&["sweep"], args].concat());
