@@ -20,7 +20,7 @@ use super::progress;
     kvplan plan long-chain --format md -o answer.md\n  \
     kvplan plan --intervals full --hardware h200-sxm,gh200\n  \
     kvplan plan --find max-batch --tpot-p99 30ms\n  \
-    kvplan plan --find max-rate --ttft-p99 2s --tpot-p99 50ms --lengths servegen-r1 --price 2.5\n  \
+    kvplan plan --find max-rate --ttft-p99 10s --lengths servegen-r1 --requests 1000 --price 2.5\n  \
     kvplan plan --find min-hbm --tpot-p99 60ms --hardware gh200\n  \
     kvplan plan --find max-batch --weights-in-ddr fit --hardware gh200"
 )]

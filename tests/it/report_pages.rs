@@ -333,7 +333,7 @@ fn every_figure_under_load_and_of_a_search_can_be_explained() {
         table::render(&page, Style::default())
     };
     let ttft = page("serving.ttft.p99_s");
-    assert!(ttft.contains("TTFT = front + queued + prefill"), "{ttft}");
+    assert!(ttft.contains("TTFT: the way to the engine"), "{ttft}");
     assert!(
         ttft.contains("serving.queued.mean_s") && ttft.contains("front"),
         "{ttft}"

@@ -24,8 +24,7 @@ fn drawn(find: Find, limits: &Limits) -> (f64, SolvedIntervals) {
     (row.answer.unwrap(), row.intervals.unwrap())
 }
 
-/// Every batch from 1 on, on every machine drawn: the last before the first that is too slow. Answers are under 100, so that
-/// the search of a draw is exact to one place in fifty.
+/// Every batch from 1 on, on every machine drawn: the last before the first that is too slow.
 #[test]
 fn draws_are_what_one_finds_by_trying_all_on_each_machine() {
     let limit = 0.0085;
@@ -49,10 +48,10 @@ fn draws_are_what_one_finds_by_trying_all_on_each_machine() {
     let keep = all.iter().filter(|a| **a >= answer).count() as f64 / 20.0;
     all.sort_by(f64::total_cmp);
     assert_eq!(seen.draws, 20);
-    // Nearest rank of twenty: the 1st and the 19th; 0 is no answer.
+    // Nearest rank of twenty: the 1st and the 19th; 0 is no answer. A search stops where its ends are 4 % apart.
     let near = |a: Option<f64>, b: f64| {
         let a = a.unwrap_or(0.0);
-        assert!(a <= b && b - a <= (b / 50.0).max(0.0).ceil(), "{a} {b}");
+        assert!(a <= b && b - a <= (b / 25.0).ceil(), "{a} {b}");
     };
     near(seen.answer_p5, all[0]);
     near(seen.answer_p95, all[18]);
@@ -86,9 +85,9 @@ fn memory_alone_gives_the_largest_batch_of_the_closed_form() {
         (seen.answer_p5, closed.largest_batch_p5),
         (seen.answer_p95, closed.largest_batch_p95),
     ] {
-        // Pages of 16 tokens, and 2 % of a draw's search.
+        // Pages of 16 tokens, and 4 % of a draw's search.
         let off = found.unwrap() / closed as f64;
-        assert!((0.95..=1.001).contains(&off), "{found:?} {closed}");
+        assert!((0.93..=1.001).contains(&off), "{found:?} {closed}");
     }
 }
 

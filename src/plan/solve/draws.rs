@@ -1,7 +1,7 @@
 //! How far the answer of a search moves with what is not known exactly: the search again on each machine drawn.
 //!
 //! The draws are those of every other interval (`crate::uncertain`). A draw's search begins at the answer, so that it costs a
-//! few runs, and stops once its ends lie 2 % apart: twenty draws know their percentiles no better. Reported are p5 and p95
+//! few runs, and stops once its ends lie 4 % apart: twenty draws know their percentiles no better. Reported are p5 and p95
 //! of the answers and the share of the draws in which the answer itself keeps to the limits: half, about, where the best
 //! estimates are the median and a limit of time stops it. Under load a draw has its own arrivals and lengths. Rival: intervals of the answer's own figures, which do not say what to sign for.
 
@@ -23,7 +23,7 @@ use crate::stats::percentile;
 const MOST: u32 = 100;
 
 /// Where a search on a draw stops, as a share of its place.
-const CLOSE: u32 = 50;
+const CLOSE: u32 = 25;
 
 /// Draws that a scenario's answer gets.
 pub(super) fn count(asked: &Scenario) -> u32 {
@@ -39,8 +39,10 @@ pub(super) fn of_answer(
     find: Find,
     limits: &Limits,
     (traces, done): (&Recordings, &AtomicU64),
-    best: Option<u32>,
+    best: Option<&At>,
 ) -> Result<Option<SolvedIntervals>> {
+    let answer = best.map(|(n, tried)| find.value(*n, tried));
+    let best = best.map(|b| b.0);
     let n = count(asked);
     if n == 0 {
         return Ok(None);
@@ -56,7 +58,7 @@ pub(super) fn of_answer(
             found
         })
         .collect::<Result<_>>()?;
-    Ok(Some(intervals(find, &found)))
+    Ok(Some(intervals(find, &found, answer)))
 }
 
 /// The answer on one machine, and whether `best` keeps to the limits there; where there is none, whether anything does.
@@ -87,8 +89,8 @@ fn on(
     Ok((found, keeps))
 }
 
-/// Percentiles over the draws; a draw without an answer lies beyond every answer.
-fn intervals(find: Find, found: &[(Option<At>, bool)]) -> SolvedIntervals {
+/// Percentiles over the draws; a draw without an answer lies beyond every answer. They hold the best estimate's.
+fn intervals(find: Find, found: &[(Option<At>, bool)], answer: Option<f64>) -> SolvedIntervals {
     let beyond = if find == Find::MinHbm {
         f64::INFINITY
     } else {
@@ -99,12 +101,14 @@ fn intervals(find: Find, found: &[(Option<At>, bool)]) -> SolvedIntervals {
             .map_or(beyond, |(n, tried)| find.value(*n, tried))
     };
     let mut values: Vec<f64> = found.iter().map(value).collect();
-    let mut end = |share| percentile(&mut values, share).filter(|v| v.is_finite());
+    let drawn = [0.05, 0.95].map(|share| percentile(&mut values, share).unwrap_or(beyond));
+    let ends = answer.map_or(drawn, |best| [drawn[0].min(best), drawn[1].max(best)]);
+    let finite = |x: f64| x.is_finite().then_some(x);
     let keep = found.iter().filter(|f| f.1).count();
     SolvedIntervals {
         draws: u32::try_from(found.len()).unwrap_or(u32::MAX),
-        answer_p5: end(0.05),
-        answer_p95: end(0.95),
+        answer_p5: finite(ends[0]),
+        answer_p95: finite(ends[1]),
         keeps_share: keep as f64 / found.len().max(1) as f64,
     }
 }

@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::journal::marks;
 use crate::scenario::settings::Settings;
 use crate::scenario::{Card, Question, Scenario};
+use crate::units::text::group;
 
 use super::answer::Setting;
 use super::recordings::Recordings;
@@ -87,8 +88,13 @@ fn notes(question: &Question, find: Find, settings: &Settings) -> Vec<String> {
             given.text()
         ));
     }
-    if question.base.load.is_some() {
-        notes.push("under load a run is one sequence of requests: its p99 rests on the slowest hundredth of them; draws have sequences of their own, unless a file gives them".into());
+    if let Some(load) = &question.base.load {
+        let all = load.load.requests.len();
+        notes.push(format!(
+            "under load a run is one sequence of requests: its p99 rests on the slowest {} of {}; draws have sequences of their own, unless a file gives them",
+            group(&all.div_ceil(100).to_string()),
+            group(&all.to_string())
+        ));
         notes.push("tokens per second and cost are over the whole run, its last answers included, when few run: more --requests, less of that".into());
     } else {
         notes.push("a static batch: p99 of the time per token is over steps; all prompts come at once, and the last to be prefilled waits longest".into());
@@ -116,8 +122,7 @@ fn row(
     };
     let (best, next) = search(range, 0, |_| 1, &mut at)?;
     done.fetch_add(1, Ordering::Relaxed);
-    let answer = best.as_ref().map(|b| b.0);
-    let intervals = draws::of_answer(asked, find, limits, (traces, done), answer)?;
+    let intervals = draws::of_answer(asked, find, limits, (traces, done), best.as_ref())?;
     let price = limits.price.or(card
         .hardware
         .price

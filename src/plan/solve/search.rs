@@ -11,7 +11,7 @@ pub(super) type At = (u32, Tried);
 
 /// The last number that keeps to the limits, counted from the easy end, and the next, which does not, no more than `apart(k)`
 /// places from it (1: neighbours), `k` places from the easy end. None first: not even the easiest does. None second: there
-/// is no next. Begins `start` places from the easy end.
+/// is no next. Begins `start` places from the easy end, and goes out from there in strides of `apart` at first.
 pub(super) fn search(
     (easy, hard): (u32, u32),
     start: u32,
@@ -21,7 +21,8 @@ pub(super) fn search(
     let number = |k: u32| if hard >= easy { easy + k } else { easy - k };
     let most = easy.abs_diff(hard);
     let (mut good, mut bad): (Option<At>, Option<At>) = (None, None);
-    let (mut next, mut stride) = (Some(start.min(most)), 1u32);
+    let start = start.min(most);
+    let (mut next, mut stride) = (Some(start), apart(start).max(1));
     while let Some(k) = next {
         let tried = at(number(k))?;
         if tried.ok() {

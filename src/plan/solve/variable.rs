@@ -182,11 +182,11 @@ impl Find {
         Ok(out)
     }
 
-    /// Places between the ends of a search that is close enough, `share` of them being a fiftieth of the whole way: rates are
-    /// a hundredth apart each.
+    /// Places between the ends of a search that is close enough, `share` of them being 4 % of the whole way: rates are a
+    /// hundredth apart each.
     pub(super) fn apart(self, share: u32) -> u32 {
         match self {
-            Self::MaxRate => 2,
+            Self::MaxRate => 4,
             Self::MaxBatch | Self::MaxContext | Self::MinHbm => share,
         }
     }
