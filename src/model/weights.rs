@@ -299,12 +299,12 @@ impl Model {
         let mut known: Vec<(&Layer, bool, u64)> = Vec::new();
         let bytes = self.layers.iter().enumerate().map(|(index, layer)| {
             let more = Mixture::more_bits(index, count);
-            let same = known.iter().find(|(l, m, _)| *l == layer && *m == more);
-            same.map(|(.., bytes)| *bytes).unwrap_or_else(|| {
-                let bytes = self.layer_bytes(layer, more, format);
-                known.push((layer, more, bytes));
-                bytes
-            })
+            if let Some((.., bytes)) = known.iter().find(|(l, m, _)| *l == layer && *m == more) {
+                return *bytes;
+            }
+            let bytes = self.layer_bytes(layer, more, format);
+            known.push((layer, more, bytes));
+            bytes
         });
         bytes.sum()
     }

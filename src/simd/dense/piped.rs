@@ -29,10 +29,10 @@ impl Tree {
     fn step<const S: usize>(&mut self, at: usize, sums: &[Avx512; LANES]) {
         if S == 0 {
             self.eights[at] = sums[at].eights(sums[at + 8]);
-        } else if S == 1 && at % 2 == 0 {
+        } else if S == 1 && at.is_multiple_of(2) {
             let i = at / 2;
             self.fours[i] = self.eights[i].fours(self.eights[i + 4]);
-        } else if S == 2 && at % 4 == 0 {
+        } else if S == 2 && at.is_multiple_of(4) {
             let i = at / 4;
             self.twos[i] = self.fours[i].twos(self.fours[i + 2]);
         } else if S == 3 && at == 0 {
@@ -55,14 +55,14 @@ fn step<const R: usize, const C: usize, const S: usize>(
     for r in 0..R / 2 {
         let low = Avx512::halves(&keys[r][d]);
         let high = Avx512::halves(&keys[r + R / 2][d]);
-        for c in 0..C {
+        for (c, query) in queries.iter().enumerate() {
             let at = r * C + c;
             tree.step::<S>(at, sums);
             if S == 0 {
                 sums[at] = Avx512::splat(0.0);
                 sums[at + 8] = Avx512::splat(0.0);
             }
-            let q = Avx512::load(&queries[c][d]);
+            let q = Avx512::load(&query[d]);
             sums[at] = low.fma(q, sums[at]);
             sums[at + 8] = high.fma(q, sums[at + 8]);
         }
