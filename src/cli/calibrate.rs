@@ -32,7 +32,7 @@ const CARD: &str = "h200-sxm";
     after_long_help = "EXAMPLES:\n  kvplan calibrate\n  kvplan calibrate --host-only --quick --gpu rtx-5080\n  kvplan calibrate --from calibration/raw/build-7-rtx-5080-2026-11-30.csv\n  \
     nvbandwidth -j > report.json && kvplan calibrate --from report.json --gpu h100-sxm\n  \
     kvplan plan --hardware calibration/build-7-rtx-5080-2026-11-30.toml\n\n\
-    Writes DIR/HOST-CARD-DATE.toml and DIR/raw/HOST-CARD-DATE.csv; files of the same day are replaced."
+    Writes DIR/HOST-CARD-DATE.toml and DIR/raw/HOST-CARD-DATE.csv; older files of the\n    same name are kept beside them as HOST-CARD-DATE.1.toml, .2.toml, ..."
 )]
 #[allow(clippy::struct_excessive_bools)] // switches
 pub struct CalibrateArgs {
@@ -183,11 +183,34 @@ fn recorded(args: &CalibrateArgs, path: &Path, out: &Out) -> Result<(Raw, bool)>
     Ok((raw, !read.own))
 }
 
+/// Moves a file of that name that says something else out of the way; returns where to.
+fn keep_older(folder: &Path, stem: &str, ending: &str, text: &str) -> Result<Option<PathBuf>> {
+    let path = folder.join(format!("{stem}.{ending}"));
+    if !path.is_file() || std::fs::read(&path).is_ok_and(|old| old == text.as_bytes()) {
+        return Ok(None);
+    }
+    let aside = |n: u32| folder.join(format!("{stem}.{n}.{ending}"));
+    let free = (1..=u32::MAX)
+        .map(aside)
+        .find(|p| p.symlink_metadata().is_err());
+    let Some(free) = free else {
+        return Ok(None);
+    };
+    std::fs::rename(&path, &free).map_err(|e| {
+        Error::usage(format!("{}: cannot be kept aside: {e}", path.display()))
+            .help("name another folder with -o")
+    })?;
+    Ok(Some(free))
+}
+
 /// Writes a file of the folder, which is made if it is not there.
 fn write(folder: &Path, stem: &str, ending: &str, text: &str, out: &Out) -> Result<()> {
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::usage(format!("{}: cannot be made: {e}", folder.display())))?;
     let path = folder.join(format!("{stem}.{ending}"));
+    if let Some(kept) = keep_older(folder, stem, ending, text)? {
+        out.note(&format!("kept the older as {}", kept.display()));
+    }
     let mut file = Out::beside(&path)?;
     file.result(text)?;
     file.finish()?;

@@ -154,8 +154,27 @@ fn solution(saved: Value, to: Option<&Path>, out: &mut Out) -> Result<Answer> {
     let saved: Solution = serde_json::from_value(saved)
         .map_err(|e| Error::data(format!("the result is no search: {e}")))?;
     let known = Find::WORDS.iter().find(|(word, _)| *word == saved.find);
-    let (_, find) = known
-        .ok_or_else(|| of_version(Error::usage(format!("`{}` is nothing to find", saved.find))))?;
+    let (_, find) = known.ok_or_else(|| {
+        Error::data(format!(
+            "the result is no search: `{}` is nothing to find",
+            saved.find
+        ))
+    })?;
+    let limits = [
+        ("tpot_p99_s", saved.limits.tpot_p99_s),
+        ("ttft_p99_s", saved.limits.ttft_p99_s),
+        (
+            "price_usd_per_gpu_hour",
+            saved.limits.price_usd_per_gpu_hour,
+        ),
+    ];
+    for (name, limit) in limits {
+        if limit.is_some_and(|l| !l.is_finite() || l <= 0.0) {
+            return Err(Error::data(format!(
+                "the result is no search: limits.{name} is not over zero"
+            )));
+        }
+    }
     let settings = settings(&by_name(&saved.question), Verb::Plan).map_err(of_version)?;
     let asked = resolve::question(&settings).map_err(of_version)?;
     if let Some(path) = to {

@@ -65,8 +65,12 @@ pub(super) fn shown(s: &Solution, value: f64) -> String {
 
 /// Both ends of an answer, the unit once.
 pub(super) fn ends(s: &Solution, i: SolvedIntervals) -> String {
-    let end = |x: Option<f64>| x.map_or_else(|| "none".into(), |x| shown(s, x));
-    let (low, high) = (end(i.answer_p5), end(i.answer_p95));
+    let end = |x: Option<f64>, none: &str| x.map_or_else(|| none.into(), |x| shown(s, x));
+    let endless = i.answer_p5.is_some() && s.find == Find::MaxRate.word();
+    let (low, high) = (
+        end(i.answer_p5, "none"),
+        end(i.answer_p95, if endless { "no end" } else { "none" }),
+    );
     let number = |text: &str| text.split(' ').next().unwrap_or_default().to_string();
     let same = low.split_once(' ').map(|x| x.1) == high.split_once(' ').map(|x| x.1);
     if low == high {
@@ -95,7 +99,7 @@ pub(super) fn drawn(s: &Solution, row: &Solved) -> Option<String> {
     };
     let safe = safe.map_or_else(
         || "In more than 5 % of them nothing does.".into(),
-        |x| format!("In 95 % of them {} would.", shown(s, x)),
+        |x| format!("At least 95 % of them keep {}.", shown(s, x)),
     );
     Some(format!(
         "Over {draws} draws of what is not known exactly the answer is {} (5th to 95th percentile); the one above keeps to the \

@@ -180,7 +180,19 @@ fn header(line: &str) -> Line<Vec<String>> {
             ));
         }
     }
+    for names in [SECONDS, MILLISECONDS, STAMP, PROMPT, OUTPUT] {
+        twice(head.iter().map(String::as_str), names)?;
+    }
     Ok(head)
+}
+
+/// Refuses two columns that mean the same: one of them would be dropped.
+fn twice<'a>(all: impl Iterator<Item = &'a str>, names: &[&str]) -> Line<()> {
+    let mut own = all.filter(|n| names.contains(n));
+    match (own.next(), own.next()) {
+        (Some(one), Some(other)) => Err(format!("`{one}` and `{other}` say the same: leave one")),
+        _ => Ok(()),
+    }
 }
 
 fn row(head: &[String], line: &str) -> Line<Entry> {
@@ -215,6 +227,12 @@ fn object(line: &str) -> Line<Entry> {
         let named = |k: &str| names.contains(&k.to_ascii_lowercase().as_str());
         fields.iter().find(|(k, _)| named(k)).map(|(_, v)| v)
     };
+    let keys: Vec<String> = value.as_object().map_or_else(Vec::new, |fields| {
+        fields.keys().map(|k| k.to_ascii_lowercase()).collect()
+    });
+    for names in [SECONDS, MILLISECONDS, STAMP, PROMPT, OUTPUT] {
+        twice(keys.iter().map(String::as_str), names)?;
+    }
     let figure = |names: &[&str]| -> Line<f64> {
         let v = find(names).ok_or_else(|| format!("`{}` is missing", names[0]))?;
         v.as_f64()

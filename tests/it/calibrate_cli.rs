@@ -72,6 +72,28 @@ fn a_recorded_run_gives_the_profile_that_is_kept() {
     assert!(simulated.status.success(), "{}", text(&simulated.stderr));
 }
 
+/// A profile of the same name that says something else is kept beside the new one; the same one is left alone.
+#[test]
+fn an_older_profile_is_kept() {
+    let (dir, _) = folder();
+    let calibrate = || kvplan(dir.path(), &["calibrate", "--from", "raw.csv"]);
+    let folder = dir.path().join("calibration");
+    let profile = folder.join(format!("{STEM}.toml"));
+    assert!(calibrate().status.success());
+    let first = fs::read_to_string(&profile).unwrap();
+    assert!(calibrate().status.success());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    for n in 1..=2 {
+        let mine = format!("{first}# mine, {n}\n");
+        fs::write(&profile, &mine).unwrap();
+        let out = calibrate();
+        assert!(text(&out.stderr).contains(&format!("{STEM}.{n}.toml")));
+        let kept = fs::read_to_string(folder.join(format!("{STEM}.{n}.toml")));
+        assert_eq!(kept.unwrap(), mine);
+        assert_eq!(fs::read_to_string(&profile).unwrap(), first);
+    }
+}
+
 #[test]
 fn formats_and_standard_input() {
     let (dir, raw) = folder();

@@ -143,6 +143,14 @@ fn recordings_are_refused_at_their_line() {
             "{\"arrival_s\":0,\"input_toks\":1,\"output_toks\":1,\"hash_ids\":[-1]}",
             "`hash_ids`",
         ),
+        (
+            "arrival,input_toks,output_toks,arrival_s\n1,2,3,4",
+            "line 1: `arrival` and `arrival_s` say the same",
+        ),
+        (
+            "{\"arrival_s\":0,\"input_toks\":1,\"prompt\":2,\"output_toks\":1}",
+            "line 1: `input_toks` and `prompt` say the same",
+        ),
         ("{oops", "line 1"),
     ] {
         match Recorded::parse(text, "x.csv") {

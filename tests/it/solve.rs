@@ -350,6 +350,67 @@ fn what_is_searched_is_not_asked_for() {
     );
 }
 
+/// A limit on HBM is one more: it neither replaces the card's memory nor gives back what is reserved of it.
+#[test]
+fn more_hbm_than_there_is_allows_no_more() {
+    let answer = |pairs: &[(&str, &str)], gib: Option<u64>| {
+        let limits = Limits {
+            max_hbm: gib.map(|g| Bytes(g << 30)),
+            ..Limits::default()
+        };
+        let mut all = vec![SHORT[0], ("output", "8000"), ("policy", "full")];
+        all.extend(pairs);
+        let row = found(&all, Find::MaxBatch, &limits).rows.remove(0);
+        (row.answer.unwrap(), row.limited_by)
+    };
+    let card = answer(&[], None);
+    assert_eq!(card.1, "hbm-capacity");
+    assert_eq!(answer(&[], Some(200)), card);
+    let less = answer(&[], Some(50));
+    assert!(less.0 < card.0 && less.1 == "max-hbm", "{less:?} {card:?}");
+    let reserved = answer(&[("vram-reserve", "40GiB")], None);
+    assert!(reserved.0 < less.0);
+    assert_eq!(answer(&[("vram-reserve", "40GiB")], Some(60)), reserved);
+}
+
+/// With one slot requests wait for each other for seconds; with more they do not: the search begins where some keep. Every
+/// number of slots by `simulate`.
+#[test]
+fn slots_that_shorten_the_line_are_found() {
+    let load = [
+        SHORT[0],
+        SHORT[1],
+        ("arrivals", "poisson:4"),
+        ("requests", "24"),
+        ("policy", "full"),
+    ];
+    let ttft = |batch: u32| {
+        let out = simulate(&Scenario {
+            batch,
+            ..base(&load)
+        });
+        out.unwrap().serving.unwrap().ttft.p99_s.unwrap()
+    };
+    let limit = 1.0001 * ttft(12);
+    assert!(ttft(1) > limit);
+    let keep: Vec<u32> = (1..=24).filter(|b| ttft(*b) <= limit).collect();
+    let limits = Limits {
+        ttft_p99: Some(limit),
+        ..Limits::default()
+    };
+    let row = found(&load, Find::MaxBatch, &limits).rows.remove(0);
+    assert_eq!(row.answer, keep.last().map(|b| f64::from(*b)), "{keep:?}");
+    assert_eq!(row.limited_by, "all-requests");
+    // A limit that nobody can keep says so of all that were tried.
+    let never = Limits {
+        ttft_p99: Some(1e-5),
+        ..Limits::default()
+    };
+    let row = found(&load, Find::MaxBatch, &never).rows.remove(0);
+    assert_eq!(row.answer, None);
+    assert!(row.why.contains("nor does any larger one"), "{}", row.why);
+}
+
 #[test]
 fn the_command_answers_and_refuses() {
     let run = |args: &[&str]| {

@@ -96,7 +96,7 @@ pub struct SolvedIntervals {
     pub draws: u32,
     /// 5th percentile of the answers in `unit`; null if in more draws than that nothing keeps to the limits.
     pub answer_p5: Option<f64>,
-    /// 95th percentile.
+    /// 95th percentile; null also where in so many draws no rate is too high for the requests.
     pub answer_p95: Option<f64>,
     /// Share of the draws in which the answer keeps to the limits; where there is none, in which anything does.
     pub keeps_share: f64,

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::answer::SolvedIntervals;
 use super::point::{self, Limits, Tried};
-use super::search::{At, search};
+use super::search::{At, climb, search};
 use super::variable::Find;
 use crate::error::Result;
 use crate::plan::recordings::Recordings;
@@ -24,6 +24,9 @@ const MOST: u32 = 100;
 
 /// Where a search on a draw stops, as a share of its place.
 const CLOSE: u32 = 25;
+
+/// Stands for a rate without end: none is too high for so few requests, and the end of the search is no answer.
+const ENDLESS: u32 = u32::MAX;
 
 /// Draws that a scenario's answer gets.
 pub(super) fn count(asked: &Scenario) -> u32 {
@@ -79,9 +82,18 @@ fn on(
         k.min(range.0.abs_diff(range.1))
     };
     let mut at = |n: u32| -> Result<Tried> { point::run(&find.with(s, n)?, traces, limits) };
-    let start = best.map_or(0, place);
-    let (found, _) = search(range, start, |k| find.apart(k / CLOSE), &mut at)?;
+    let rises = find.rises(s, limits);
+    let start = if rises {
+        climb(range, &mut at)?
+    } else {
+        best.map_or(0, place)
+    };
+    let (mut found, next) = search(range, start, |k| find.apart(k / CLOSE), &mut at)?;
+    if find == Find::MaxRate && next.is_none() {
+        found = found.map(|(_, tried)| (ENDLESS, tried));
+    }
     let keeps = match (&found, best) {
+        (Some(_), Some(best)) if rises => at(best)?.ok(),
         (Some((n, _)), Some(best)) => place(*n) >= place(best),
         (Some(_), None) => true,
         (None, _) => false,
@@ -97,8 +109,10 @@ fn intervals(find: Find, found: &[(Option<At>, bool)], answer: Option<f64>) -> S
         f64::NEG_INFINITY
     };
     let value = |(at, _): &(Option<At>, bool)| {
-        at.as_ref()
-            .map_or(beyond, |(n, tried)| find.value(*n, tried))
+        at.as_ref().map_or(beyond, |(n, tried)| match n {
+            &ENDLESS => f64::INFINITY,
+            n => find.value(*n, tried),
+        })
     };
     let mut values: Vec<f64> = found.iter().map(value).collect();
     let drawn = [0.05, 0.95].map(|share| percentile(&mut values, share).unwrap_or(beyond));

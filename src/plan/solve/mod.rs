@@ -29,13 +29,16 @@ use super::recordings::Recordings;
 use answer::{Given, SOLVE_SCHEMA, Solution, Solved};
 pub use point::Limits;
 use point::Tried;
-use search::{At, search};
+use search::{At, climb, search};
 pub use variable::Find;
 
 /// Searches that a question takes: one a card, and one a card and draw.
 pub fn searches(question: &Question) -> u64 {
     question.cards.len() as u64 * (1 + u64::from(draws::count(&question.base)))
 }
+
+/// Requests from which on a rate is that of a service and no burst.
+const MANY: usize = 1000;
 
 /// Solves a question on all its cards; `done` counts [`searches`].
 ///
@@ -99,6 +102,16 @@ fn notes(question: &Question, find: Find, settings: &Settings) -> Vec<String> {
     } else {
         notes.push("a static batch: p99 of the time per token is over steps; all prompts come at once, and the last to be prefilled waits longest".into());
     }
+    let few = |l: &crate::scenario::UnderLoad| l.load.requests.len() < MANY;
+    if find == Find::MaxRate && question.base.load.as_ref().is_some_and(|l| few(l)) {
+        notes.push(format!(
+            "so few requests are a burst: the rate falls as --requests grows, ask for {} or more for a service that goes on",
+            group(&MANY.to_string())
+        ));
+    }
+    if draws::count(&question.base) > 0 {
+        notes.push("over draws an answer is searched to 4 %".into());
+    }
     if find == Find::MinHbm {
         notes.push("HBM is saved by keeping fewer tokens of each request in it: the others lie in host memory".into());
     }
@@ -120,7 +133,12 @@ fn row(
         tries += 1;
         point::run(&find.with(&s, n)?, traces, limits)
     };
-    let (best, next) = search(range, 0, |_| 1, &mut at)?;
+    let start = if find.rises(&s, limits) {
+        climb(range, &mut at)?
+    } else {
+        0
+    };
+    let (best, next) = search(range, start, |_| 1, &mut at)?;
     done.fetch_add(1, Ordering::Relaxed);
     let intervals = draws::of_answer(asked, find, limits, (traces, done), best.as_ref())?;
     let price = limits.price.or(card
@@ -145,7 +163,7 @@ fn row(
         answer: best.as_ref().map(|(n, t)| find.value(*n, t)),
         intervals,
         limited_by,
-        why: why(find, &s, best.as_ref(), next.as_ref()),
+        why: why((find, limits), &s, best.as_ref(), next.as_ref()),
         best: best.as_ref().map(shown),
         next: next.as_ref().map(shown),
         tried: tries,
@@ -154,13 +172,23 @@ fn row(
     })
 }
 
-fn why(find: Find, s: &Scenario, best: Option<&At>, next: Option<&At>) -> String {
+fn why(
+    (find, limits): (Find, &Limits),
+    s: &Scenario,
+    best: Option<&At>,
+    next: Option<&At>,
+) -> String {
     match (best, next) {
         (_, Some((n, t))) => {
             let value = find.shown(find.value(*n, t));
             let reasons: Vec<String> = t.broken.iter().map(|b| b.1.clone()).collect();
             let what = if best.is_some() { "next" } else { "already" };
-            format!("{what}, at {value}: {}", reasons.join("; "))
+            let more = if best.is_none() && find.rises(s, limits) {
+                "; nor does any larger one that was tried, each twice the one before"
+            } else {
+                ""
+            };
+            format!("{what}, at {value}: {}{more}", reasons.join("; "))
         }
         (Some((n, t)), None) => {
             format!("{} is {}", find.shown(find.value(*n, t)), find.end(s, t).1)

@@ -4,6 +4,7 @@ use super::answer::{Given, Point};
 use crate::engine::Run;
 use crate::error::{Cause, Result};
 use crate::hardware::Pool;
+use crate::memory::Ledger;
 use crate::metrics::serving::Serving;
 use crate::plan::outcome::p99;
 use crate::plan::recordings::Recordings;
@@ -12,6 +13,9 @@ use crate::plan::{run, served};
 use crate::scenario::Scenario;
 use crate::units::Bytes;
 use crate::units::text::{show_bytes_apart, show_seconds_apart};
+
+/// Bytes that rounding may take of a limit on HBM.
+const ROUNDING: f64 = 4096.0;
 
 /// What has to be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -125,6 +129,13 @@ pub(super) fn run(s: &Scenario, traces: &Recordings, limits: &Limits) -> Result<
     }
 }
 
+/// Whether it is the limit that keeps a run from more HBM, and not the card or what is reserved of it: what may be used is then
+/// the limit but for rounding.
+fn limit_binds(l: &Ledger, limits: &Limits) -> bool {
+    let own = |most: Bytes| l.capacity.as_f64() + ROUNDING >= most.as_f64();
+    limits.max_hbm.is_some_and(own)
+}
+
 /// A card on which not even the fixed parts fit.
 fn hopeless(case: &Case, limits: &Limits) -> Option<Tried> {
     let l = &case.ledger;
@@ -132,7 +143,7 @@ fn hopeless(case: &Case, limits: &Limits) -> Option<Tried> {
         return None;
     }
     let fixed = l.weights + l.activation + l.reserve;
-    let word = if limits.max_hbm.is_some() {
+    let word = if limit_binds(l, limits) {
         "max-hbm"
     } else {
         "hbm-capacity"
@@ -196,7 +207,7 @@ fn judged(mut t: Tried, case: &Case, limits: &Limits) -> Tried {
     let asked = |b: Option<Bytes>| b.map(Bytes::as_f64);
     memory("max-hbm", hbm, asked(limits.max_hbm), "HBM");
     memory("max-ddr", ddr, asked(limits.max_ddr), "host memory");
-    if limits.max_hbm.is_none() {
+    if !limit_binds(l, limits) {
         memory("hbm-capacity", hbm, Some(l.capacity.as_f64()), "HBM");
     }
     memory(

@@ -42,6 +42,26 @@ pub(super) fn search(
     Ok((good.map(place), bad.map(place)))
 }
 
+/// Where to begin where more may keep to a limit that less breaks: the first place from the easy end, by doubling, that keeps
+/// to all; the easy end if none does.
+pub(super) fn climb(
+    (easy, hard): (u32, u32),
+    at: &mut impl FnMut(u32) -> Result<Tried>,
+) -> Result<u32> {
+    let most = easy.abs_diff(hard);
+    let mut k = 0;
+    loop {
+        let n = if hard >= easy { easy + k } else { easy - k };
+        if at(n)?.ok() {
+            return Ok(k);
+        }
+        if k == most {
+            return Ok(0);
+        }
+        k = k.saturating_mul(2).saturating_add(1).min(most);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -182,6 +182,11 @@ impl Find {
         Ok(out)
     }
 
+    /// Whether more may keep to a limit that less breaks: with more slots requests under load wait less for their first token.
+    pub(super) fn rises(self, s: &Scenario, limits: &Limits) -> bool {
+        self == Self::MaxBatch && s.load.is_some() && limits.ttft_p99.is_some()
+    }
+
     /// Places between the ends of a search that is close enough, `share` of them being 4 % of the whole way: rates are a
     /// hundredth apart each.
     pub(super) fn apart(self, share: u32) -> u32 {
