@@ -37,31 +37,36 @@ pub fn watch(what: &'static str, total: u64, quiet: bool) -> Watch {
 /// Watches `total` cells, those done counted by whoever does them.
 pub fn cells(total: u64, done: Arc<AtomicU64>, quiet: bool) -> Watch {
     let template = "{msg} {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta} left";
-    start("cells", template, total, quiet, move || {
-        done.load(Ordering::Relaxed)
-    })
+    counted("cells", template, total, done, quiet)
 }
 
 /// Watches `total` searches, those done counted by whoever does them.
 pub fn searches(total: u64, done: Arc<AtomicU64>, quiet: bool) -> Watch {
     let template = "{msg} {wide_bar} {human_pos} of {human_len}, {eta} left";
-    start("searches", template, total, quiet, move || {
-        done.load(Ordering::Relaxed)
-    })
+    counted("searches", template, total, done, quiet)
 }
 
 /// Watches a model run `total` tokens at most, those run counted by whoever runs them.
 pub fn tokens(total: u64, done: Arc<AtomicU64>, quiet: bool) -> Watch {
     let template = "{msg} {wide_bar} {human_pos} of {human_len}, {per_sec}, at most {eta} left";
-    start("tokens", template, total, quiet, move || {
-        done.load(Ordering::Relaxed)
-    })
+    counted("tokens", template, total, done, quiet)
 }
 
 /// Watches `total` samples at most, those taken counted by whoever takes them.
 pub fn samples(total: u64, done: Arc<AtomicU64>, quiet: bool) -> Watch {
     let template = "{msg} {wide_bar} {human_pos} of {human_len}, at most {eta} left";
-    start("samples", template, total, quiet, move || {
+    counted("samples", template, total, done, quiet)
+}
+
+/// Watches what its workers count.
+fn counted(
+    what: &'static str,
+    template: &'static str,
+    total: u64,
+    done: Arc<AtomicU64>,
+    quiet: bool,
+) -> Watch {
+    start(what, template, total, quiet, move || {
         done.load(Ordering::Relaxed)
     })
 }

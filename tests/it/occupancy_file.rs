@@ -27,6 +27,14 @@ fn scenario(file: &Path, words: &str) -> Scenario {
     resolve::scenario(&settings).unwrap()
 }
 
+fn set(settings: &mut Settings, pairs: &[(&str, &str)]) {
+    for (name, text) in pairs {
+        settings
+            .set(name, &[(*text).to_string()], Origin::Flag)
+            .unwrap();
+    }
+}
+
 fn written(text: &str) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
     std::fs::write(file.path(), text).unwrap();
@@ -219,34 +227,32 @@ fn a_fitted_budget_fits_where_looks_are_far_apart() {
 fn a_fitted_share_of_weights_fits_whole_pages() {
     let file = written("1261,700\n1823,15595\n423,3515\n1445,8503\n2551,6041\n");
     let mut settings = Settings::defaults(Verb::Plan);
-    for (name, text) in [
-        ("occupancy", file.path().to_str().unwrap()),
-        ("hardware", "h100-sxm"),
-        ("batch", "8"),
-        ("compact", "none"),
-        ("intervals", "none"),
-    ] {
-        settings
-            .set(name, &[text.to_string()], Origin::Flag)
-            .unwrap();
-    }
+    set(
+        &mut settings,
+        &[
+            ("occupancy", file.path().to_str().unwrap()),
+            ("hardware", "h100-sxm"),
+            ("batch", "8"),
+            ("compact", "none"),
+            ("intervals", "none"),
+        ],
+    );
     let answer = plan(&resolve::question(&settings).unwrap()).unwrap();
     let ways = &answer.rows[0].alternatives;
     let streamed = ways.iter().find(|a| a.name == "weights-in-ddr").unwrap();
     assert!(streamed.starts, "{:?}", streamed.remark);
     // A way that lacks host memory says so: 40 x 8,000 tokens of 128 KiB are 39 GiB, of which 32 GiB may be pinned.
     let file = written("100,8000\n");
-    for (name, text) in [
-        ("occupancy", file.path().to_str().unwrap()),
-        ("hardware", "rtx-4090"),
-        ("model", "llama-3.1-8b"),
-        ("weights", "bf16"),
-        ("batch", "40"),
-    ] {
-        settings
-            .set(name, &[text.to_string()], Origin::Flag)
-            .unwrap();
-    }
+    set(
+        &mut settings,
+        &[
+            ("occupancy", file.path().to_str().unwrap()),
+            ("hardware", "rtx-4090"),
+            ("model", "llama-3.1-8b"),
+            ("weights", "bf16"),
+            ("batch", "40"),
+        ],
+    );
     let answer = plan(&resolve::question(&settings).unwrap()).unwrap();
     let ways = &answer.rows[0].alternatives;
     let spill = ways.iter().find(|a| a.name == "stream").unwrap();
@@ -258,16 +264,15 @@ fn a_fitted_share_of_weights_fits_whole_pages() {
 fn plan_takes_a_file_and_has_no_steady_state() {
     let file = written("200,3000\n100,500\n");
     let mut settings = Settings::defaults(Verb::Plan);
-    for (name, text) in [
-        ("occupancy", file.path().to_str().unwrap()),
-        ("hardware", "h100-sxm"),
-        ("batch", "24"),
-        ("trace", "none"),
-    ] {
-        settings
-            .set(name, &[text.to_string()], Origin::Flag)
-            .unwrap();
-    }
+    set(
+        &mut settings,
+        &[
+            ("occupancy", file.path().to_str().unwrap()),
+            ("hardware", "h100-sxm"),
+            ("batch", "24"),
+            ("trace", "none"),
+        ],
+    );
     let answer = plan(&resolve::question(&settings).unwrap()).unwrap();
     let row = &answer.rows[0];
     assert_eq!(row.needed_tokens, 12 * 3200 + 12 * 600);

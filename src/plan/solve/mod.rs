@@ -4,9 +4,9 @@
 //! numbers by doubling, then halving. A point is a run of the engine, static or under load; limits are the p99 of the time
 //! per token (over steps of a static batch, over requests under load) and of the time to the first token, HBM and host
 //! memory, and always what the card has. The answer holds the best point and its neighbour beyond, which was run too and
-//! says which limit it breaks; draws of what is not known exactly say how far the answer moves (`draws`). Ignored: that a worse point may lie below a better one; the neighbour proves only itself. Under
-//! load that happens (scheduling anomalies), for a static batch it does not. Rival: a formula solved for the limit, which is
-//! exact for the formula.
+//! says which limit it breaks; draws of what is not known exactly say how far the answer moves (`draws`). Ignored: that a
+//! worse point may lie below a better one; the neighbour proves only itself. Under load that happens (scheduling anomalies),
+//! for a static batch it does not. Rival: a formula solved for the limit, which is exact for the formula.
 
 pub mod answer;
 mod draws;
@@ -99,15 +99,14 @@ fn notes(question: &Question, find: Find, settings: &Settings) -> Vec<String> {
             group(&all.to_string())
         ));
         notes.push("tokens per second and cost are over the whole run, its last answers included, when few run: more --requests, less of that".into());
+        if find == Find::MaxRate && all < MANY {
+            notes.push(format!(
+                "so few requests are a burst: the rate falls as --requests grows, ask for {} or more for a service that goes on",
+                group(&MANY.to_string())
+            ));
+        }
     } else {
         notes.push("a static batch: p99 of the time per token is over steps; all prompts come at once, and the last to be prefilled waits longest".into());
-    }
-    let few = |l: &crate::scenario::UnderLoad| l.load.requests.len() < MANY;
-    if find == Find::MaxRate && question.base.load.as_ref().is_some_and(|l| few(l)) {
-        notes.push(format!(
-            "so few requests are a burst: the rate falls as --requests grows, ask for {} or more for a service that goes on",
-            group(&MANY.to_string())
-        ));
     }
     if draws::count(&question.base) > 0 {
         notes.push("over draws an answer is searched to 4 %".into());

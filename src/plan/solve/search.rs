@@ -9,22 +9,36 @@ use crate::error::Result;
 /// A number and what it gives.
 pub(super) type At = (u32, Tried);
 
+/// The number `k` places from the easy end.
+fn number((easy, hard): (u32, u32), k: u32) -> u32 {
+    if hard >= easy { easy + k } else { easy - k }
+}
+
+/// How many places a number lies from the easy end; at most all of them.
+pub(super) fn place((easy, hard): (u32, u32), n: u32) -> u32 {
+    let k = if hard >= easy {
+        n.saturating_sub(easy)
+    } else {
+        easy.saturating_sub(n)
+    };
+    k.min(easy.abs_diff(hard))
+}
+
 /// The last number that keeps to the limits, counted from the easy end, and the next, which does not, no more than `apart(k)`
 /// places from it (1: neighbours), `k` places from the easy end. None first: not even the easiest does. None second: there
 /// is no next. Begins `start` places from the easy end, and goes out from there in strides of `apart` at first.
 pub(super) fn search(
-    (easy, hard): (u32, u32),
+    range: (u32, u32),
     start: u32,
     apart: impl Fn(u32) -> u32,
     at: &mut impl FnMut(u32) -> Result<Tried>,
 ) -> Result<(Option<At>, Option<At>)> {
-    let number = |k: u32| if hard >= easy { easy + k } else { easy - k };
-    let most = easy.abs_diff(hard);
+    let most = range.0.abs_diff(range.1);
     let (mut good, mut bad): (Option<At>, Option<At>) = (None, None);
     let start = start.min(most);
     let (mut next, mut stride) = (Some(start), apart(start).max(1));
     while let Some(k) = next {
-        let tried = at(number(k))?;
+        let tried = at(number(range, k))?;
         if tried.ok() {
             good = Some((k, tried));
         } else {
@@ -38,21 +52,17 @@ pub(super) fn search(
         };
         stride = stride.saturating_mul(2);
     }
-    let place = |(k, tried): At| (number(k), tried);
-    Ok((good.map(place), bad.map(place)))
+    let numbered = |(k, tried): At| (number(range, k), tried);
+    Ok((good.map(numbered), bad.map(numbered)))
 }
 
 /// Where to begin where more may keep to a limit that less breaks: the first place from the easy end, by doubling, that keeps
 /// to all; the easy end if none does.
-pub(super) fn climb(
-    (easy, hard): (u32, u32),
-    at: &mut impl FnMut(u32) -> Result<Tried>,
-) -> Result<u32> {
-    let most = easy.abs_diff(hard);
+pub(super) fn climb(range: (u32, u32), at: &mut impl FnMut(u32) -> Result<Tried>) -> Result<u32> {
+    let most = range.0.abs_diff(range.1);
     let mut k = 0;
     loop {
-        let n = if hard >= easy { easy + k } else { easy - k };
-        if at(n)?.ok() {
+        if at(number(range, k))?.ok() {
             return Ok(k);
         }
         if k == most {

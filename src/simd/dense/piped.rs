@@ -94,7 +94,6 @@ pub(super) fn products<const R: usize, const C: usize>(
         twos: [zero; 2],
         done: zero,
     };
-    let mut most = Avx512::splat(f32::NEG_INFINITY);
     let mut ahead = ahead.chunks(R * blocks);
     for (i, rows) in rows.chunks_exact(R * blocks).enumerate() {
         if let Some(rows) = ahead.next() {
@@ -115,6 +114,7 @@ pub(super) fn products<const R: usize, const C: usize>(
     }
     let last = Avx512::totals(&sums);
     last.store(&mut scores[TILE / R - 1]);
+    let mut most = Avx512::splat(f32::NEG_INFINITY);
     for score in scores.iter().take(TILE / R) {
         most = most.at_least(Avx512::load(score));
     }
