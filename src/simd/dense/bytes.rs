@@ -62,10 +62,12 @@ pub(super) fn multiply_add<V: Vector>(rounds: usize) -> f32 {
 
 #[inline(always)]
 fn chains<V: Vector, const N: usize>(rounds: usize) -> f32 {
-    let (shrink, grow) = (V::splat(0.999), V::splat(0.001));
-    let mut chain = [V::splat(1.0); N];
+    // The compiler must not know these: it would find that a chain at 1 stays there, and leave it out.
+    let [shrink, grow, first] = std::hint::black_box([0.999, 0.001, 1.0]);
+    let (shrink, grow) = (V::splat(shrink), V::splat(grow));
+    let mut chain = [V::splat(first); N];
     for (n, chain) in chain.iter_mut().enumerate() {
-        *chain = V::splat(1.0 + n as f32);
+        *chain = V::splat(first + n as f32);
     }
     for _ in 0..rounds {
         for chain in &mut chain {
