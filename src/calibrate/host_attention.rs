@@ -9,7 +9,7 @@
 
 use rayon::prelude::*;
 
-use crate::simd::dense::{Attend, Dense, Running};
+use crate::simd::dense::{Attend, Dense, Running, TILE};
 
 /// Fewest tokens of a part.
 const PART: usize = 512;
@@ -139,7 +139,7 @@ pub fn attend_heads(
     }
 }
 
-/// Part `which.0` of `which.1` of one head's context; parts begin at whole tiles of 32 tokens.
+/// Part `which.0` of `which.1` of one head's context; parts begin at whole tiles.
 fn part(
     dense: &Dense,
     shape: Shape,
@@ -149,7 +149,7 @@ fn part(
 ) -> Part {
     let row = 2 * shape.head_dim;
     let context = head.keys.len() / row.max(1);
-    let tokens = (context.div_ceil(which.1)).next_multiple_of(32);
+    let tokens = (context.div_ceil(which.1)).next_multiple_of(TILE);
     let first = (which.0 * tokens).min(context);
     let last = (first + tokens).min(context);
     let scale = 1.0 / (shape.head_dim as f32).sqrt();

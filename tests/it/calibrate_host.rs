@@ -10,7 +10,7 @@ use kvplan::calibrate::host_attention::{Shape, attend};
 use kvplan::calibrate::probe::{Measurement, Pace, Probe, measure};
 use kvplan::catalog;
 use kvplan::simd::Kernels;
-use kvplan::simd::dense::{Attend, Dense, Running};
+use kvplan::simd::dense::{Attend, Dense, Running, TILE};
 use proptest::prelude::*;
 
 use crate::replay_support::half;
@@ -83,7 +83,7 @@ fn run(d: &Dense, q: &[f32], kv: [&[u8]; 2], width: usize, at: usize) -> (Vec<u3
 proptest! {
     #[test]
     fn attention_agrees_to_the_bit_and_with_a_plain_loop(
-        group in 1usize..13, blocks in 1usize..10, tokens in 1usize..140, seed: u32,
+        group in 1usize..13, blocks in 1usize..10, tokens in 1usize..400, seed: u32,
     ) {
         let width = 16 * blocks;
         let (keys, k) = halves(tokens * width, seed);
@@ -95,7 +95,7 @@ proptest! {
             let whole = run(&path, &q, [&keys, &values], width, 0).0;
             prop_assert_eq!(&whole, &expected, "{}", path.name);
             // Calls of whole tiles give the bits of one call.
-            let tiles = tokens / 32 / 2 * 32 * width * 2;
+            let tiles = tokens / TILE / 2 * TILE * width * 2;
             let parts = run(&path, &q, [&keys, &values], width, tiles).0;
             prop_assert_eq!(&parts, &expected, "{} in parts", path.name);
         }

@@ -1,29 +1,49 @@
 //! Attention of a group of queries over the binary16 keys and values of one KV head, in one pass.
 //!
-//! Tiles of 32 tokens: products of the tile's keys with up to eight queries at a time, the running maximum (online
+//! Tiles of 128 or 32 tokens: products of the tile's keys with up to eight queries at a time, the running maximum (online
 //! softmax), weights, and the weighted values onto outputs that are not yet divided by the sum of weights. A key is
-//! widened once for all of them. While keys multiply, the tile's values are asked for, and while values add up, the next
-//! keys: otherwise memory waits for arithmetic and arithmetic for memory in turn. Products and weights lie by token and
-//! then by query, so that softmax runs over whole vectors and needs no sum across lanes until the end.
+//! widened once for all of them. Rows ask for those that come up to 64 tokens later, line by line as they are used and more
+//! than once: a processor drops requests that come in bursts, and some others. Products and weights lie by token and then
+//! by query, so that softmax runs over whole vectors and needs no sum across lanes until the end.
 //!
-//! Products keep the lane order of [`super::tile`] and are joined sixteen at a time by the same tree. Weights of a query are
-//! summed in 16 / C lanes, C being how many queries are taken together (8, 4, 2 or 1, the same on every path), so that a
-//! group's bits are those of the group and not of its queries alone. Rival: widening the cache to binary32 first, which
-//! reads three times the memory that this is bound by.
+//! One query or two: products keep the lane order of [`super::tile`] and are joined sixteen at a time by the same tree. Four
+//! and eight: see [`super::quads`]. Weights of a query are summed in 16 / C lanes, C being how many queries share a vector
+//! (4, 2 or 1, the same on every path), so that a group's bits are those of the group and not of its queries alone. Rival:
+//! widening the cache to binary32 first, which reads three times the memory that this is bound by.
 
+use super::quads::{self, QUAD};
 use super::vector::{Block, LANES, Vector};
 
-/// Tokens that share a maximum.
-pub(super) const TILE: usize = 32;
+/// Tokens that share a maximum at most: parts of a context are best whole multiples.
+pub const TILE: usize = 128;
+
+/// Tokens that share a maximum where fewer than four queries share vectors.
+const NARROW: usize = 32;
+
+/// Tokens from a row to those that it asks for: as far as memory is late, and few enough to stay in the second cache. A
+/// line is asked for more than once, because memory that is busy has no room for many a request.
+const AHEAD: [usize; 4] = [64, 32, 16, 4];
+
+/// Queries that share a vector at most.
+pub(super) const WIDTH: usize = 4;
 
 /// Queries that are taken together at most.
 pub(super) const MOST: usize = 8;
 
+/// Values that stay in the first cache while they are gone over block by block \[bytes\].
+const NEAR: usize = 16 << 10;
+
 /// Tokens that stay in a cache while the queries of a large group go over them in turn: whole tiles.
 const STAY: usize = 512;
 
-/// A tile's products, then weights.
-pub(super) type Scores = [Block; TILE * MOST / LANES];
+/// A tile's products, then weights, of queries that share vectors.
+pub(super) type Scores = [Block; TILE * WIDTH / LANES];
+
+/// Rows of queries; what is beyond them is empty.
+pub(super) type Queries<'a> = [&'a [Block]; MOST];
+
+/// Rows of outputs of queries that share vectors.
+type Outs<'a> = [&'a mut [Block]; WIDTH];
 
 /// Sixteen binary16 numbers.
 pub(super) type Halves = [u8; 2 * LANES];
@@ -100,8 +120,11 @@ impl Softmax {
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     all: &'a [Halves],
-    blocks: usize,
-    count: usize,
+    /// Blocks of a row.
+    pub(super) blocks: usize,
+    pub(super) count: usize,
+    /// Bytes to the rows that are asked for, wrapping; the row itself is where they are 0.
+    soon: [usize; AHEAD.len()],
 }
 
 impl<'a> Rows<'a> {
@@ -117,13 +140,37 @@ impl<'a> Rows<'a> {
         let at = r.min(self.count - 1) * self.blocks;
         &self.all[at..at + self.blocks]
     }
+
+    /// `count` rows from row `from` on, or as many as there are.
+    #[inline(always)]
+    fn some(mut self, from: usize, count: usize) -> Self {
+        self.all = &self.all[from * self.blocks..];
+        self.count = count.min(self.count - from);
+        self
+    }
+
+    /// The same rows, the last again until there are `rows`.
+    #[cold]
+    pub(super) fn padded(&self, rows: usize) -> Vec<Halves> {
+        (0..rows).flat_map(|r| self.row(r)).copied().collect()
+    }
+
+    /// Asks for what lies ahead of a place in these rows.
+    #[inline(always)]
+    pub(super) fn ask<V: Vector>(&self, at: *const u8) {
+        // Half registers have twice the loads, which leaves less time to ask.
+        let often = if V::WIDE { AHEAD.len() } else { 2 };
+        for soon in &self.soon[..often] {
+            V::ask(at.wrapping_add(*soon));
+        }
+    }
 }
 
 /// Products of `R` keys from key `r0` on with `C` queries from query `c0` on, into place `r * queries + c`.
 #[inline(always)]
 fn block<V: Vector, const R: usize, const C: usize>(
     keys: Rows<'_>,
-    queries: &[&[Block]; MOST],
+    queries: &Queries<'_>,
     (r0, c0, count): (usize, usize, usize),
     at: usize,
     out: &mut [V; LANES],
@@ -140,6 +187,9 @@ fn block<V: Vector, const R: usize, const C: usize>(
     for d in 0..blocks {
         let mut k = [V::splat(0.0); R];
         for r in 0..R {
+            if d % 2 == 0 && c0 == 0 {
+                keys.ask::<V>(from[r][d].as_ptr());
+            }
             k[r] = V::halves(&from[r][d]);
         }
         for c in 0..C {
@@ -161,7 +211,7 @@ fn block<V: Vector, const R: usize, const C: usize>(
 fn sixteen<V: Vector, const R: usize, const C: usize>(
     keys: Rows<'_>,
     at: usize,
-    queries: &[&[Block]; MOST],
+    queries: &Queries<'_>,
 ) -> V {
     let mut sums = [V::splat(0.0); LANES];
     if V::WIDE {
@@ -180,36 +230,15 @@ fn sixteen<V: Vector, const R: usize, const C: usize>(
     V::totals(&sums)
 }
 
-/// Asks for the lines of some blocks, four lines at a time.
-#[inline(always)]
-pub(super) fn fetch<V: Vector>(blocks: &[Halves]) {
-    let (fours, rest) = blocks.as_chunks::<8>();
-    for four in fours {
-        V::fetch(&four[0]);
-        V::fetch(&four[2]);
-        V::fetch(&four[4]);
-        V::fetch(&four[6]);
-    }
-    for line in rest.chunks(2) {
-        V::fetch(&line[0]);
-    }
-}
-
-/// Products of the tile's keys with `C` queries, `R = 16 / C` keys at a time, asking for the rows `ahead` meanwhile; returns
-/// their maximum by lanes.
+/// Products of the tile's keys with `C` queries, `R = 16 / C` keys at a time; returns their maximum by lanes.
 #[inline(always)]
 pub(super) fn in_turn<V: Vector, const R: usize, const C: usize>(
     keys: Rows<'_>,
-    ahead: &[Halves],
-    queries: &[&[Block]; MOST],
+    queries: &Queries<'_>,
     scores: &mut Scores,
 ) -> V {
     let mut most = V::splat(f32::NEG_INFINITY);
-    let mut ahead = ahead.chunks(R * queries[0].len());
-    for (i, score) in scores.iter_mut().enumerate().take(TILE / R) {
-        if let Some(rows) = ahead.next() {
-            fetch::<V>(rows);
-        }
+    for (i, score) in scores.iter_mut().enumerate().take(keys.count.div_ceil(R)) {
         // Beyond the last key it is taken again, which changes no maximum.
         let products: V = sixteen::<V, R, C>(keys, i * R, queries);
         products.store(score);
@@ -220,7 +249,7 @@ pub(super) fn in_turn<V: Vector, const R: usize, const C: usize>(
 
 /// Raises the running maxima to `most`; what was gathered before shrinks.
 #[inline(always)]
-fn raise<V: Vector, const C: usize>(most: V, run: &mut Softmax, outs: &mut [&mut [Block]; MOST]) {
+fn raise<V: Vector, const C: usize>(most: V, run: &mut Softmax, outs: &mut Outs<'_>) {
     let mut lanes = [0.0; LANES];
     most.store(&mut lanes);
     let mut high = run.high;
@@ -253,32 +282,30 @@ fn weigh<V: Vector, const R: usize, const C: usize>(
     rows: usize,
     most: V,
     run: &mut Softmax,
-    outs: &mut [&mut [Block]; MOST],
+    outs: &mut Outs<'_>,
 ) {
     if most.exceeds(V::load(&run.high)) {
         raise::<V, C>(most, run, outs);
     }
     let high = V::load(&run.high);
-    for score in scores.iter_mut().take(TILE / R) {
+    let scores = &mut scores[..rows.div_ceil(R)];
+    for score in &mut *scores {
         super::curve::exp(V::load(score).sub(high)).store(score);
     }
-    if rows < TILE {
-        scores.as_flattened_mut()[rows * C..].fill(0.0);
-    }
+    scores.as_flattened_mut()[rows * C..].fill(0.0);
     let mut sum = V::load(&run.sum);
-    for score in scores.iter().take(TILE / R) {
+    for score in scores {
         sum = sum.add(V::load(score));
     }
     sum.store(&mut run.sum);
 }
 
-/// `N` blocks from block `from` on of `M` of `C` outputs from output `c0` on, plus the tile's weighted values; asks for the
-/// same blocks of the keys `ahead`.
+/// `N` blocks from block `from` on of `M` of `C` outputs from output `c0` on, plus the tile's weighted values.
 #[inline(always)]
 fn strip<V: Vector, const N: usize, const M: usize, const C: usize>(
     weights: &[[f32; C]],
-    (values, ahead): (Rows<'_>, &[Halves]),
-    outs: &mut [&mut [Block]; MOST],
+    values: Rows<'_>,
+    outs: &mut Outs<'_>,
     (from, c0): (usize, usize),
 ) {
     let mut sum = [[V::splat(0.0); N]; M];
@@ -288,14 +315,14 @@ fn strip<V: Vector, const N: usize, const M: usize, const C: usize>(
             sum[c][n] = V::load(&out[n]);
         }
     }
-    let mut ahead = ahead.chunks_exact(outs[c0].len());
-    for (t, weights) in weights.iter().enumerate().take(values.count) {
-        if let Some(ahead) = ahead.next() {
-            fetch::<V>(&ahead[from..from + N]);
-        }
-        let row = &values.all[t * values.blocks + from..][..N];
+    let rows = values.whole().chunks_exact(values.blocks);
+    for (weights, row) in weights.iter().zip(rows) {
+        let row = &row[from..from + N];
         let mut v = [V::splat(0.0); N];
         for n in 0..N {
+            if n % 2 == 0 && c0 == 0 {
+                values.ask::<V>(row[n].as_ptr());
+            }
             v[n] = V::halves(&row[n]);
         }
         for c in 0..M {
@@ -313,27 +340,19 @@ fn strip<V: Vector, const N: usize, const M: usize, const C: usize>(
     }
 }
 
-/// The tile's weighted values onto `C` outputs, asking for what lies ahead; only how many registers there are decides how
-/// many blocks and outputs go together.
+/// The tile's weighted values onto `C` outputs; only how many registers there are decides how many blocks and outputs go
+/// together.
 #[inline(always)]
-fn gather<V: Vector, const C: usize>(
-    weights: &[[f32; C]],
-    values: (Rows<'_>, &[Halves]),
-    outs: &mut [&mut [Block]; MOST],
-) {
-    let blocks = outs[0].len();
+fn gather<V: Vector, const C: usize>(weights: &[[f32; C]], values: Rows<'_>, outs: &mut Outs<'_>) {
+    let blocks = values.blocks;
     let mut from = 0;
     while from < blocks {
         let left = blocks - from;
         from += if V::WIDE && C <= 2 && left >= 8 {
             strip::<V, 8, C, C>(weights, values, outs, (from, 0));
             8
-        } else if V::WIDE && C <= 4 && left >= 4 {
+        } else if V::WIDE && left >= 4 {
             strip::<V, 4, C, C>(weights, values, outs, (from, 0));
-            4
-        } else if V::WIDE && C == 8 && left >= 4 {
-            strip::<V, 4, 4, C>(weights, values, outs, (from, 0));
-            strip::<V, 4, 4, C>(weights, (values.0, &[]), outs, (from, 4));
             4
         } else if V::WIDE && left >= 2 {
             strip::<V, 2, C, C>(weights, values, outs, (from, 0));
@@ -363,9 +382,14 @@ struct Cache<'a> {
     blocks: usize,
 }
 
-/// Tokens `from..to` for `C` queries, `R = 16 / C`; the `first` queries ask for what lies ahead.
+/// Tokens of a tile whose vectors hold `width` queries.
+pub(super) const fn tile(width: usize) -> usize {
+    if width < WIDTH { NARROW } else { TILE }
+}
+
+/// Tokens `from..to` for `G` times `C` queries, `R = 16 / C`; the `first` queries ask for what lies ahead.
 #[inline(always)]
-fn pass<V: Vector, const R: usize, const C: usize>(
+fn pass<V: Vector, const R: usize, const C: usize, const G: usize>(
     over: Cache<'_>,
     (from, to, first): (usize, usize, bool),
     queries: &[Block],
@@ -373,38 +397,74 @@ fn pass<V: Vector, const R: usize, const C: usize>(
     runs: &mut [Running],
 ) {
     let blocks = over.blocks;
-    let mut q: [&[Block]; MOST] = [&[]; MOST];
-    for (q, row) in q.iter_mut().zip(queries.chunks_exact(blocks)) {
+    let mut q: Queries<'_> = [&[]; MOST];
+    for (q, row) in q
+        .iter_mut()
+        .zip(queries.chunks_exact(queries.len() / (C * G)))
+    {
         *q = row;
     }
-    let mut outs: [&mut [Block]; MOST] = Default::default();
-    for (outs, row) in outs.iter_mut().zip(out.chunks_exact_mut(blocks)) {
-        *outs = row;
+    let mut outs: [Outs<'_>; G] = std::array::from_fn(|_| Outs::default());
+    for (outs, rows) in outs.iter_mut().zip(out.chunks_exact_mut(C * blocks)) {
+        for (out, row) in outs.iter_mut().zip(rows.chunks_exact_mut(blocks)) {
+            *out = row;
+        }
     }
-    let mut run = Softmax::of::<C>(runs);
-    let mut scores = [[0.0; LANES]; TILE * MOST / LANES];
-    for at in (from..to).step_by(TILE) {
-        let end = to.min(at + TILE);
-        let rows = |all| Rows {
-            all,
+    let mut run = [Softmax::of::<C>(runs); G];
+    for g in 1..G {
+        run[g] = Softmax::of::<C>(&runs[g * C..]);
+    }
+    let row = if first {
+        blocks * size_of::<Halves>()
+    } else {
+        0
+    };
+    let ahead = AHEAD.map(|rows| rows * row);
+    let mut scores = [Scores::default(); G];
+    for at in (from..to).step_by(tile(C)) {
+        let end = to.min(at + tile(C));
+        let mut keys = Rows {
+            all: &over.keys[at * blocks..end * blocks],
             blocks,
             count: end - at,
+            soon: ahead,
         };
-        let keys = rows(&over.keys[at * blocks..end * blocks]);
-        let all = &over.values[at * blocks..end * blocks];
-        let values = rows(all);
-        let soon = if first { all } else { &[] };
-        let most = V::products::<R, C>(keys, soon, &q, &mut scores);
-        weigh::<V, R, C>(&mut scores, keys.count, most, &mut run, &mut outs);
-        let next = if first {
-            &over.keys[end * blocks..]
+        if first && at == 0 {
+            // Nothing has asked for the first values.
+            let [from, to] = [keys.all, over.values].map(|a| a.as_ptr().addr());
+            keys.soon[0] = to.wrapping_sub(from);
+        }
+        let mut most = [V::splat(0.0); G];
+        if C < WIDTH {
+            most[0] = V::products::<R, C>(keys, &q, &mut scores[0]);
         } else {
-            &[]
-        };
-        let weights = scores.as_flattened().as_chunks::<C>().0;
-        gather::<V, C>(weights, (values, next), &mut outs);
+            most = quads::products::<V, G>(keys, &q, &mut scores);
+        }
+        let mut values = keys;
+        values.all = &over.values[at * blocks..end * blocks];
+        values.soon = ahead;
+        for g in 0..G {
+            weigh::<V, R, C>(
+                &mut scores[g],
+                values.count,
+                most[g],
+                &mut run[g],
+                &mut outs[g],
+            );
+        }
+        for g in 0..G {
+            let weights = scores[g].as_flattened().as_chunks::<C>().0;
+            let near = (NEAR / size_of::<Halves>() / blocks).max(1);
+            for from in (0..values.count).step_by(near) {
+                let some = values.some(from, near);
+                gather::<V, C>(&weights[from..], some, &mut outs[g]);
+            }
+            values.soon = [0; AHEAD.len()];
+        }
     }
-    run.keep::<C>(runs);
+    for g in 0..G {
+        run[g].keep::<C>(&mut runs[g * C..(g + 1) * C]);
+    }
 }
 
 /// See [`super::Dense::attend`].
@@ -423,22 +483,28 @@ pub(super) fn attend<V: Vector>(over: Attend<'_>, out: &mut [f32], runs: &mut [R
         blocks,
     };
     let out: &mut [Block] = out.as_chunks_mut().0;
+    let fours = runs.len() / WIDTH * WIDTH;
+    let spread = quads::spread(&queries[..fours * blocks]);
     for start in (0..rows).step_by(STAY) {
         let end = rows.min(start + STAY);
         let mut at = 0;
         while at < runs.len() {
-            let wide = together(runs.len() - at);
-            let part = at * blocks..(at + wide) * blocks;
-            let (q, o) = (&queries[part.clone()], &mut out[part]);
-            let r = &mut runs[at..at + wide];
+            let count = together(runs.len() - at);
+            let part = at * blocks..(at + count) * blocks;
+            let q = if count < WIDTH {
+                &queries[part.clone()]
+            } else {
+                &spread[QUAD * part.start..QUAD * part.end]
+            };
+            let (o, r) = (&mut out[part], &mut runs[at..at + count]);
             let tokens = (start, end, at == 0);
-            match wide {
-                8 => pass::<V, 2, 8>(over, tokens, q, o, r),
-                4 => pass::<V, 4, 4>(over, tokens, q, o, r),
-                2 => pass::<V, 8, 2>(over, tokens, q, o, r),
-                _ => pass::<V, 16, 1>(over, tokens, q, o, r),
+            match count {
+                8 => pass::<V, 4, 4, 2>(over, tokens, q, o, r),
+                4 => pass::<V, 4, 4, 1>(over, tokens, q, o, r),
+                2 => pass::<V, 8, 2, 1>(over, tokens, q, o, r),
+                _ => pass::<V, 16, 1, 1>(over, tokens, q, o, r),
             }
-            at += wide;
+            at += count;
         }
     }
 }

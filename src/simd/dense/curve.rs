@@ -32,7 +32,8 @@ pub(super) fn exp<V: Vector>(x: V) -> V {
         p = p.fma(r, V::splat(*c));
     }
     let mantissa = p.fma(r.mul(r), r).add(V::splat(1.0));
-    mantissa.mul(shifted.power())
+    // The low bits of the shifted number are the power of two: as exponent bits, they scale exactly.
+    mantissa.scaled(shifted)
 }
 
 /// See [`super::Dense::softmax`].

@@ -16,6 +16,7 @@ mod bytes;
 mod curve;
 #[cfg(target_arch = "x86_64")]
 mod piped;
+mod quads;
 #[cfg(target_arch = "x86_64")]
 mod registers;
 mod tile;
@@ -23,7 +24,7 @@ mod vector;
 
 use std::sync::OnceLock;
 
-pub use attend::{Attend, Running};
+pub use attend::{Attend, Running, TILE};
 pub use bytes::ROUND_FLOPS;
 use vector::{Plain, Vector};
 

@@ -1,122 +1,114 @@
-//! Products of a tile's keys for AVX-512: sums across lanes of one sixteen among the multiplications of the next.
+//! Products of a tile's keys for AVX-512 with one query or two: sums across lanes of a query among the multiplications of
+//! the next.
 //!
-//! A sum across lanes is a chain of four shuffles and four additions. Where it follows its multiplications, it waits for
-//! the last of them, and the multiplications behind it wait for a place in the scheduler: a fifth of the time. Here every
-//! step of the tree stands beside a step of the next sixteen, and finds its operands ready. The order of additions is that
-//! of [`super::attend`], to the bit. Rival: keys turned in registers, which need no sums across lanes: as fast from a cache,
-//! slower from memory, because sixteen rows are read side by side.
+//! A sum across lanes is a chain of four shuffles and four additions. Here a tree grows by two keys at a time, right behind
+//! their multiplications, and everything fits into registers: with all sixteen sums first, the compiler puts half of them
+//! into memory. The order of additions is that of [`super::attend`], to the bit. Rival: keys turned in registers, which
+//! need no sums across lanes: as fast from a cache, slower from memory, because sixteen rows are read side by side.
 
-use std::sync::atomic::{Ordering, compiler_fence};
-
-use super::attend::{self, Halves, MOST, Rows, Scores, TILE};
+use super::attend::{self, Halves, Queries, Rows, Scores};
 use super::registers::Avx512;
 use super::vector::{Block, LANES, Vector};
 
-/// Steps of the tree, and the least blocks of a row that they stand beside.
-const STEPS: usize = 4;
-
-/// The tree of sixteen sums, half done.
+/// The tree of sixteen sums, as far as it has grown.
 struct Tree {
-    eights: [Avx512; 8],
-    fours: [Avx512; 4],
-    twos: [Avx512; 2],
-    done: Avx512,
+    eights: [Avx512; 4],
+    fours: [Avx512; 2],
+    twos: Avx512,
 }
 
 impl Tree {
-    /// What step `S` of the tree can do beside sums `at` and `at + 8`, before they begin anew.
+    /// Takes sums `at` and `at + 8`, for `at` from 0 to 7 in turn; returns the newest node, at last the whole.
     #[inline(always)]
-    fn step<const S: usize>(&mut self, at: usize, sums: &[Avx512; LANES]) {
-        if S == 0 {
-            self.eights[at] = sums[at].eights(sums[at + 8]);
-        } else if S == 1 && at.is_multiple_of(2) {
-            let i = at / 2;
-            self.fours[i] = self.eights[i].fours(self.eights[i + 4]);
-        } else if S == 2 && at.is_multiple_of(4) {
-            let i = at / 4;
-            self.twos[i] = self.fours[i].twos(self.fours[i + 2]);
-        } else if S == 3 && at == 0 {
-            self.done = self.twos[0].ones(self.twos[1]);
+    fn grow(&mut self, at: usize, low: Avx512, high: Avx512) -> Avx512 {
+        let eight = low.eights(high);
+        if at < 4 {
+            self.eights[at] = eight;
+            return eight;
         }
+        let four = self.eights[at - 4].fours(eight);
+        if at < 6 {
+            self.fours[at - 4] = four;
+            return four;
+        }
+        let two = self.fours[at - 6].twos(four);
+        if at < 7 {
+            self.twos = two;
+            return two;
+        }
+        self.twos.ones(two)
     }
 }
 
-/// Block `d` of `R` keys times `C` queries onto sums `r * C + c`, and step `S` of the tree of the sums before.
+/// Products of `R = 16 / C` keys of `N` blocks with `C` queries: lane `r * C + c`.
 #[inline(always)]
-fn step<const R: usize, const C: usize, const S: usize>(
-    keys: &[&[Halves]; R],
+fn sixteen<const R: usize, const C: usize, const N: usize>(
+    over: &Rows<'_>,
+    keys: &[Halves],
     queries: &[&[Block]; C],
-    d: usize,
-    sums: &mut [Avx512; LANES],
-    tree: &mut Tree,
-) {
-    // Loads stay beside their use; the compiler would fetch all of them first, and run out of registers.
-    compiler_fence(Ordering::SeqCst);
-    for r in 0..R / 2 {
-        let low = Avx512::halves(&keys[r][d]);
-        let high = Avx512::halves(&keys[r + R / 2][d]);
-        for (c, query) in queries.iter().enumerate() {
-            let at = r * C + c;
-            tree.step::<S>(at, sums);
-            if S == 0 {
-                sums[at] = Avx512::splat(0.0);
-                sums[at + 8] = Avx512::splat(0.0);
+) -> Avx512 {
+    let zero = Avx512::splat(0.0);
+    let mut tree = Tree {
+        eights: [zero; 4],
+        fours: [zero; 2],
+        twos: zero,
+    };
+    let (mut low, mut high) = ([zero; N], [zero; N]);
+    let mut last = zero;
+    for at in 0..LANES / 2 {
+        if at % C == 0 {
+            let r = at / C;
+            for d in 0..N {
+                let (l, h) = (&keys[r * N + d], &keys[(r + R / 2) * N + d]);
+                if d % 2 == 0 {
+                    over.ask::<Avx512>(l.as_ptr());
+                    over.ask::<Avx512>(h.as_ptr());
+                }
+                low[d] = Avx512::halves(l);
+                high[d] = Avx512::halves(h);
             }
-            let q = Avx512::load(&query[d]);
-            sums[at] = low.fma(q, sums[at]);
-            sums[at + 8] = high.fma(q, sums[at + 8]);
         }
+        let (mut a, mut b) = (zero, zero);
+        for d in 0..N {
+            let q = Avx512::load(&queries[at % C][d]);
+            a = low[d].fma(q, a);
+            b = high[d].fma(q, b);
+        }
+        last = tree.grow(at, a, b);
     }
+    last
 }
 
-/// See [`attend::in_turn`]; that one takes what is no whole tile, or narrower than the tree is deep.
+#[inline(always)]
+fn tile<const R: usize, const C: usize, const N: usize>(
+    keys: Rows<'_>,
+    queries: &Queries<'_>,
+    scores: &mut Scores,
+) -> Avx512 {
+    let mut to: [&[Block]; C] = [&[]; C];
+    for c in 0..C {
+        to[c] = &queries[c][..N];
+    }
+    let mut most = Avx512::splat(f32::NEG_INFINITY);
+    for (rows, score) in keys.whole().chunks_exact(R * N).zip(scores.iter_mut()) {
+        let products = sixteen::<R, C, N>(&keys, rows, &to);
+        products.store(score);
+        most = most.at_least(products);
+    }
+    most
+}
+
+/// See [`attend::in_turn`]; that one takes what is no whole tile, or of another width.
 #[inline(always)]
 pub(super) fn products<const R: usize, const C: usize>(
     keys: Rows<'_>,
-    ahead: &[Halves],
-    queries: &[&[Block]; MOST],
+    queries: &Queries<'_>,
     scores: &mut Scores,
 ) -> Avx512 {
-    let blocks = queries[0].len();
-    let rows = keys.whole();
-    if blocks < STEPS || rows.len() < TILE * blocks {
-        return attend::in_turn::<Avx512, R, C>(keys, ahead, queries, scores);
+    let whole = keys.whole().len() == attend::tile(C) * keys.blocks;
+    match keys.blocks {
+        4 if whole => tile::<R, C, 4>(keys, queries, scores),
+        8 if whole => tile::<R, C, 8>(keys, queries, scores),
+        _ => attend::in_turn::<Avx512, R, C>(keys, queries, scores),
     }
-    let mut to: [&[Block]; C] = [&[]; C];
-    for c in 0..C {
-        to[c] = &queries[c][..blocks];
-    }
-    let zero = Avx512::splat(0.0);
-    let mut sums = [zero; LANES];
-    let mut tree = Tree {
-        eights: [zero; 8],
-        fours: [zero; 4],
-        twos: [zero; 2],
-        done: zero,
-    };
-    let mut ahead = ahead.chunks(R * blocks);
-    for (i, rows) in rows.chunks_exact(R * blocks).enumerate() {
-        if let Some(rows) = ahead.next() {
-            attend::fetch::<Avx512>(rows);
-        }
-        let mut from: [&[Halves]; R] = [&[]; R];
-        for (from, row) in from.iter_mut().zip(rows.chunks_exact(blocks)) {
-            *from = row;
-        }
-        step::<R, C, 0>(&from, &to, 0, &mut sums, &mut tree);
-        step::<R, C, 1>(&from, &to, 1, &mut sums, &mut tree);
-        step::<R, C, 2>(&from, &to, 2, &mut sums, &mut tree);
-        step::<R, C, 3>(&from, &to, 3, &mut sums, &mut tree);
-        tree.done.store(&mut scores[i.saturating_sub(1)]);
-        for d in STEPS..blocks {
-            step::<R, C, STEPS>(&from, &to, d, &mut sums, &mut tree);
-        }
-    }
-    let last = Avx512::totals(&sums);
-    last.store(&mut scores[TILE / R - 1]);
-    let mut most = Avx512::splat(f32::NEG_INFINITY);
-    for score in scores.iter().take(TILE / R) {
-        most = most.at_least(Avx512::load(score));
-    }
-    most
 }

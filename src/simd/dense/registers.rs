@@ -4,8 +4,9 @@
 
 use std::arch::x86_64::*;
 
-use super::attend::{Halves, MOST, Rows, Scores};
-use super::vector::{Block, LANES, MAGIC, Vector};
+use super::attend::{Queries, Rows, Scores};
+use super::quads::{Eight, QUAD};
+use super::vector::{Block, LANES, Vector};
 
 /// Two halves of eight lanes.
 #[derive(Clone, Copy)]
@@ -31,9 +32,9 @@ fn raw(from: &[u8; LANES]) -> __m128i {
 }
 
 #[inline(always)]
-fn fetch(soon: &[u8; 2 * LANES]) {
-    // SAFETY: a hint about an address that a reference holds; SSE is always there.
-    unsafe { _mm_prefetch::<_MM_HINT_T1>(soon.as_ptr().cast()) }
+fn ask(soon: *const u8) {
+    // SAFETY: a hint, which no address makes fail; SSE is always there.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(soon.cast()) }
 }
 
 #[inline(always)]
@@ -179,15 +180,17 @@ impl Vector for Avx2 {
     }
 
     #[inline(always)]
-    fn power(self) -> Self {
+    fn scaled(self, shifted: Self) -> Self {
         // SAFETY: the caller is compiled for AVX2.
         unsafe {
-            let off = _mm256_set1_epi32(127i32.wrapping_sub(MAGIC.to_bits().cast_signed()));
-            let one = |x| {
-                let power = _mm256_add_epi32(_mm256_castps_si256(x), off);
-                _mm256_castsi256_ps(_mm256_slli_epi32::<23>(power))
-            };
-            Self(one(self.0), one(self.1))
+            let n = [
+                _mm256_castps_si256(shifted.0),
+                _mm256_castps_si256(shifted.1),
+            ];
+            let x = [_mm256_castps_si256(self.0), _mm256_castps_si256(self.1)];
+            let low = _mm256_add_epi32(x[0], _mm256_slli_epi32::<23>(n[0]));
+            let high = _mm256_add_epi32(x[1], _mm256_slli_epi32::<23>(n[1]));
+            Self(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high))
         }
     }
 
@@ -203,6 +206,20 @@ impl Vector for Avx2 {
             let at: *const __m128i = from.as_ptr().cast();
             let [low, high] = [_mm_loadu_si128(at), _mm_loadu_si128(at.add(1))];
             Self(_mm256_cvtph_ps(low), _mm256_cvtph_ps(high))
+        }
+    }
+
+    #[inline(always)]
+    fn quad(rows: [&Eight; QUAD]) -> [Self; 2] {
+        let [a, b, c, d] = [raw(rows[0]), raw(rows[1]), raw(rows[2]), raw(rows[3])];
+        // SAFETY: the caller is compiled for AVX2 and F16C.
+        unsafe {
+            let low = [_mm_unpacklo_epi64(a, b), _mm_unpacklo_epi64(c, d)];
+            let high = [_mm_unpackhi_epi64(a, b), _mm_unpackhi_epi64(c, d)];
+            [
+                Self(_mm256_cvtph_ps(low[0]), _mm256_cvtph_ps(low[1])),
+                Self(_mm256_cvtph_ps(high[0]), _mm256_cvtph_ps(high[1])),
+            ]
         }
     }
 
@@ -245,8 +262,8 @@ impl Vector for Avx2 {
     }
 
     #[inline(always)]
-    fn fetch(soon: &[u8; 2 * LANES]) {
-        fetch(soon);
+    fn ask(soon: *const u8) {
+        ask(soon);
     }
 
     #[inline(always)]
@@ -258,6 +275,14 @@ impl Vector for Avx2 {
             high[i] = folded(&rows[8 + i]);
         }
         Self(eight(&low), eight(&high))
+    }
+
+    #[inline(always)]
+    fn quarters([a, b, c, d]: &[Self; QUAD]) -> Self {
+        Self(
+            ones(twos(a.0, c.0), twos(b.0, d.0)),
+            ones(twos(a.1, c.1), twos(b.1, d.1)),
+        )
     }
 }
 
@@ -390,12 +415,14 @@ impl Vector for Avx512 {
     }
 
     #[inline(always)]
-    fn power(self) -> Self {
+    fn scaled(self, shifted: Self) -> Self {
         // SAFETY: the caller is compiled for AVX-512.
         unsafe {
-            let off = _mm512_set1_epi32(127i32.wrapping_sub(MAGIC.to_bits().cast_signed()));
-            let power = _mm512_add_epi32(_mm512_castps_si512(self.0), off);
-            Self(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(power)))
+            let n = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted.0));
+            Self(_mm512_castsi512_ps(_mm512_add_epi32(
+                _mm512_castps_si512(self.0),
+                n,
+            )))
         }
     }
 
@@ -408,6 +435,23 @@ impl Vector for Avx512 {
     fn halves(from: &[u8; 2 * LANES]) -> Self {
         // SAFETY: `from` has 32 bytes, and the caller is compiled for AVX-512.
         unsafe { Self(_mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast()))) }
+    }
+
+    #[inline(always)]
+    fn quad(rows: [&Eight; QUAD]) -> [Self; 2] {
+        // SAFETY: the caller is compiled for AVX-512.
+        unsafe {
+            let [even, odd] = [
+                _mm256_castsi128_si256(raw(rows[0])),
+                _mm256_castsi128_si256(raw(rows[1])),
+            ];
+            let even = _mm256_inserti128_si256::<1>(even, raw(rows[2]));
+            let odd = _mm256_inserti128_si256::<1>(odd, raw(rows[3]));
+            [
+                Self(_mm512_cvtph_ps(_mm256_unpacklo_epi64(even, odd))),
+                Self(_mm512_cvtph_ps(_mm256_unpackhi_epi64(even, odd))),
+            ]
+        }
     }
 
     #[inline(always)]
@@ -438,8 +482,8 @@ impl Vector for Avx512 {
     }
 
     #[inline(always)]
-    fn fetch(soon: &[u8; 2 * LANES]) {
-        fetch(soon);
+    fn ask(soon: *const u8) {
+        ask(soon);
     }
 
     #[inline(always)]
@@ -456,12 +500,16 @@ impl Vector for Avx512 {
     }
 
     #[inline(always)]
+    fn quarters([a, b, c, d]: &[Self; QUAD]) -> Self {
+        a.twos(*c).ones(b.twos(*d))
+    }
+
+    #[inline(always)]
     fn products<const R: usize, const C: usize>(
         keys: Rows<'_>,
-        ahead: &[Halves],
-        queries: &[&[Block]; MOST],
+        queries: &Queries<'_>,
         scores: &mut Scores,
     ) -> Self {
-        super::piped::products::<R, C>(keys, ahead, queries, scores)
+        super::piped::products::<R, C>(keys, queries, scores)
     }
 }

@@ -3,7 +3,8 @@
 //! The loops are written once over this trait; what a path adds is only how a lane-wise operation is done. All operations
 //! are exact by IEEE 754 (a fused multiply-add is one rounding), so paths cannot differ.
 
-use super::attend::{self, Halves, MOST, Rows, Scores};
+use super::attend::{self, Queries, Rows, Scores};
+use super::quads::{Eight, QUAD};
 use crate::simd::lanes::widen_one;
 
 /// Lanes of a vector.
@@ -33,12 +34,14 @@ pub(super) trait Vector: Copy {
     fn at_least(self, b: Self) -> Self;
     /// `b < self ? b : self`, `self` where either is NaN.
     fn at_most(self, b: Self) -> Self;
-    /// 2^n, where `self` is n + [`MAGIC`] and n in -126..=127.
-    fn power(self) -> Self;
+    /// `self * 2^n`, where `shifted` is n + [`MAGIC`] and the result neither subnormal nor infinite.
+    fn scaled(self, shifted: Self) -> Self;
     /// A binary16 number.
     fn half(bits: u16) -> f32;
     /// Sixteen binary16 numbers.
     fn halves(from: &[u8; 2 * LANES]) -> Self;
+    /// Eight binary16 numbers of four rows: four of each row, then the other four.
+    fn quad(rows: [&Eight; QUAD]) -> [Self; 2];
     /// Unsigned bytes.
     fn bytes(from: &[u8; LANES]) -> Self;
     /// Signed bytes.
@@ -49,19 +52,21 @@ pub(super) trait Vector: Copy {
     fn high(from: &[u8; LANES]) -> Self;
     /// Whether any lane is greater.
     fn exceeds(self, b: Self) -> bool;
-    /// Asks for the cache line of something that is read soon, into the second cache: the first is full of tiles.
-    fn fetch(soon: &[u8; 2 * LANES]);
+    /// Asks for the cache line at an address that is read soon, into the second cache: the first is full of tiles. Where
+    /// there is no such place, nothing happens.
+    fn ask(soon: *const u8);
     /// Lane `i` is the sum of vector `i` by the reduction tree: halves of 8, 4, 2, 1.
     fn totals(rows: &[Self; LANES]) -> Self;
+    /// Lane `4 q + i` is the sum of quarter `q` of vector `i`, by the tree's last steps: halves of 2, 1.
+    fn quarters(rows: &[Self; QUAD]) -> Self;
     /// See [`attend::in_turn`].
     #[inline(always)]
     fn products<const R: usize, const C: usize>(
         keys: Rows<'_>,
-        ahead: &[Halves],
-        queries: &[&[Block]; MOST],
+        queries: &Queries<'_>,
         scores: &mut Scores,
     ) -> Self {
-        attend::in_turn::<Self, R, C>(keys, ahead, queries, scores)
+        attend::in_turn::<Self, R, C>(keys, queries, scores)
     }
 }
 
@@ -130,9 +135,10 @@ impl Vector for Plain {
     }
 
     #[inline(always)]
-    fn power(self) -> Self {
-        let power = |x: f32| x.to_bits().wrapping_sub(MAGIC.to_bits()).wrapping_add(127) << 23;
-        Self(self.0.map(|x| f32::from_bits(power(x))))
+    fn scaled(self, shifted: Self) -> Self {
+        self.zip(shifted, |x, n| {
+            f32::from_bits(x.to_bits().wrapping_add(n.to_bits() << 23))
+        })
     }
 
     #[inline(always)]
@@ -146,6 +152,18 @@ impl Vector for Plain {
         Self(std::array::from_fn(|i| {
             widen_one(u16::from_le_bytes(pairs[i]))
         }))
+    }
+
+    #[inline(always)]
+    fn quad(rows: [&Eight; QUAD]) -> [Self; 2] {
+        let number =
+            |row: &Eight, n: usize| widen_one(u16::from_le_bytes([row[2 * n], row[2 * n + 1]]));
+        let of = |first: usize| {
+            Self(std::array::from_fn(|i| {
+                number(rows[i / QUAD], first + i % QUAD)
+            }))
+        };
+        [of(0), of(QUAD)]
     }
 
     #[inline(always)]
@@ -174,10 +192,18 @@ impl Vector for Plain {
     }
 
     #[inline(always)]
-    fn fetch(_: &[u8; 2 * LANES]) {}
+    fn ask(_: *const u8) {}
 
     #[inline(always)]
     fn totals(rows: &[Self; LANES]) -> Self {
         Self(rows.map(super::tile::join))
+    }
+
+    #[inline(always)]
+    fn quarters(rows: &[Self; QUAD]) -> Self {
+        let sum = |lanes: &[f32; QUAD]| (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+        Self(std::array::from_fn(|i| {
+            sum(&rows[i % QUAD].0.as_chunks().0[i / QUAD])
+        }))
     }
 }
