@@ -120,6 +120,8 @@ fn a_run_finds_the_truth_and_predicts_within_two_percent() {
     assert!(out.status.success(), "{}", text(&out.stderr));
     let profile = profile(folder.path());
     let found = parameters(&profile);
+    let conditions = &profile["calibration"]["conditions"];
+    assert_eq!(conditions["gpu.pinned_by"].as_str(), Some("registered"));
     assert!(found.keys().any(|k| k.starts_with("ddr_read.")), "no host");
     for (name, truth) in [
         ("copy.pinned.h2d.bandwidth", 25e9),
@@ -184,7 +186,10 @@ fn an_older_and_smaller_device() {
         ("FAKECUDA_ATTEND_GBPS", "150"),
         ("FAKECUDA_COPY_ENGINES", "1"),
         ("FAKECUDA_MEM_GB", "1.2"),
-        ("FAKECUDA_FAIL", "cuMemHostAlloc:2:2"),
+        (
+            "FAKECUDA_FAIL",
+            "cuMemHostRegister_v2:0:801,cuMemHostAlloc:2:2",
+        ),
         ("FAKENVML_PCIE_GEN", "3"),
         ("FAKENVML_PCIE_WIDTH", "8"),
         ("FAKENVML_POWER_SOURCE", "1"),
@@ -217,6 +222,7 @@ fn an_older_and_smaller_device() {
     // Half a GiB of pinned memory was asked for and refused, half of that was given; 85 % of 1.2 GB on the device.
     let bytes = |key: &str| conditions[key].as_str().unwrap().parse::<u64>().unwrap();
     assert_eq!(bytes("gpu.pinned_bytes"), 256 << 20);
+    assert_eq!(conditions["gpu.pinned_by"].as_str(), Some("driver"));
     assert!((1_019_000_000..=1_020_000_000).contains(&bytes("gpu.measured_bytes")));
     let notes = profile["calibration"]["notes"].to_string();
     for words in [

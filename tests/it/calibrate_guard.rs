@@ -154,7 +154,10 @@ fn too_little_memory() {
         &["of device memory are needed"],
     );
     refuses(
-        &[("FAKECUDA_FAIL", "cuMemHostAlloc:0:2")],
+        &[(
+            "FAKECUDA_FAIL",
+            "cuMemHostRegister_v2:0:2,cuMemHostAlloc:0:2",
+        )],
         &["of pinned memory are needed", "ulimit"],
     );
 }

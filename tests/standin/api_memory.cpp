@@ -45,6 +45,17 @@ API cuMemFreeHost(void* p) {
   return free_pinned(p);
 }
 
+API cuMemHostRegister_v2(void* p, size_t bytes, unsigned) {
+  ENTER;
+  return register_pinned(p, bytes);
+}
+
+API cuMemHostUnregister(void* p) {
+  ENTER;
+  if (int code = wait_for_all()) return code;
+  return unregister_pinned(p);
+}
+
 // One address space: the device sees pinned memory where the host does.
 API cuMemHostGetDevicePointer_v2(Pointer* on_device, void* p, unsigned) {
   ENTER;

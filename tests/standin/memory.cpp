@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "world.hpp"
 
@@ -10,6 +11,7 @@ namespace standin {
 static constexpr size_t PAGE = 4096, POISONED = 1 << 20;
 static std::map<Pointer, size_t> device;
 static std::map<uintptr_t, size_t> pinned;
+static std::set<uintptr_t> registered;  // those of pinned that are the program's own
 static size_t device_used, pinned_used;
 
 static size_t whole_pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
@@ -59,8 +61,25 @@ int allocate_pinned(void** p, size_t bytes) {
 
 int free_pinned(void* p) {
   const auto found = pinned.find((uintptr_t)p);
-  if (found == pinned.end()) return INVALID_VALUE;
+  if (found == pinned.end() || registered.count((uintptr_t)p)) return INVALID_VALUE;
   munmap(p, whole_pages(found->second));
+  pinned_used -= found->second;
+  pinned.erase(found);
+  return OK;
+}
+
+int register_pinned(void* p, size_t bytes) {
+  if (!p || !bytes || pinned.count((uintptr_t)p)) return INVALID_VALUE;
+  if (pinned_used + bytes > truth().pinned) return OUT_OF_MEMORY;
+  pinned[(uintptr_t)p] = bytes;
+  registered.insert((uintptr_t)p);
+  pinned_used += bytes;
+  return OK;
+}
+
+int unregister_pinned(void* p) {
+  if (!registered.erase((uintptr_t)p)) return INVALID_VALUE;
+  const auto found = pinned.find((uintptr_t)p);
   pinned_used -= found->second;
   pinned.erase(found);
   return OK;

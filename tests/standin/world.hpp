@@ -134,6 +134,8 @@ int allocate_device(Pointer* p, size_t bytes);
 int free_device(Pointer p);
 int allocate_pinned(void** p, size_t bytes);
 int free_pinned(void* p);
+int register_pinned(void* p, size_t bytes);
+int unregister_pinned(void* p);
 bool on_device(Pointer p, size_t bytes);
 bool is_pinned(const void* p, size_t bytes);
 size_t device_bytes_used();

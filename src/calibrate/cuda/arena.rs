@@ -1,25 +1,21 @@
-//! Memory to measure in: one allocation on the device, one pinned on the host, cut by offsets.
+//! Memory to measure in: one allocation on the device, one pinned on the host ([`Pinned`]), cut by offsets.
 //!
 //! One of each, because freeing waits for the whole device and because the safe slices of cudarc would order whatever
 //! touches the same allocation. How much: what was planned, at most 85 % of what is free on the device and a quarter of what
 //! is available on the host (pinned memory is taken from everybody); if even that is refused, half of it, three times at
-//! most. Pinned memory is portable and mapped, not write-combined: the host reads it too. Ranges are checked before every
-//! copy; nothing knows which copies still run, which is the caller's to wait for.
+//! most. Ranges are checked before every copy; nothing knows which copies still run, which is the caller's to wait for.
 
-use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 
 use super::fault::{code, coded, failed, refused};
 use super::gpu::Gpu;
+use super::pinned::Pinned;
 use crate::error::{Error, Result};
 
 /// Share of the free device memory that is taken at most: 85 %.
 const OF_DEVICE: (u64, u64) = (85, 100);
-
-/// Share of the available host memory that is pinned at most: a quarter.
-const OF_HOST: u64 = 4;
 
 /// How often a refused allocation is halved.
 const HALVINGS: u32 = 3;
@@ -28,7 +24,7 @@ const HALVINGS: u32 = 3;
 pub(super) const ALIGN: u64 = 256;
 
 /// Takes as much as possible of `wanted`, not less than `floor`.
-fn most<T>(
+pub(super) fn most<T>(
     what: &str,
     wanted: u64,
     floor: u64,
@@ -79,10 +75,7 @@ impl Device {
 
     /// All of it, to cut.
     pub(super) fn cut(&self) -> Cut {
-        Cut {
-            next: self.at,
-            end: self.at + self.bytes,
-        }
+        Cut::all(self.at, self.bytes)
     }
 }
 
@@ -95,94 +88,6 @@ impl Drop for Device {
     }
 }
 
-/// Pinned memory of the host, which kernels can reach.
-#[derive(Debug)]
-pub(super) struct Pinned {
-    host: *mut u8,
-    /// Where kernels find it.
-    pub(super) at: u64,
-    pub(super) bytes: u64,
-    ctx: Arc<CudaContext>,
-}
-
-impl Pinned {
-    /// As much of `wanted` as is there, within a quarter of `available`; every page touched.
-    pub(super) fn new(gpu: &Gpu, wanted: u64, floor: u64, available: Option<u64>) -> Result<Self> {
-        let most_of = available.map_or(wanted, |a| a / OF_HOST);
-        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
-        // SAFETY: the context of this thread is that of the GPU; freed when dropped.
-        let take = |bytes| unsafe { result::malloc_host(bytes, flags) }.map(|p| (p, bytes as u64));
-        let (host, bytes) = most("pinned memory", wanted.min(most_of), floor, take)?;
-        let mut at = 0;
-        // SAFETY: memory that was taken with DEVICEMAP; the address is written.
-        let code = unsafe { sys::cuMemHostGetDevicePointer_v2(&raw mut at, host, 0) } as i32;
-        let made = Self {
-            host: host.cast(),
-            at,
-            bytes,
-            ctx: Arc::clone(&gpu.ctx),
-        };
-        if code != 0 {
-            return Err(coded("mapping pinned memory", code));
-        }
-        // SAFETY: all of it is ours and nothing uses it yet.
-        let all = unsafe { std::slice::from_raw_parts_mut(made.host, bytes as usize) };
-        all.iter_mut().step_by(4096).for_each(|b| *b = 0);
-        Ok(made)
-    }
-
-    /// All of it, to cut; by addresses that kernels use.
-    pub(super) fn cut(&self) -> Cut {
-        Cut {
-            next: self.at,
-            end: self.at + self.bytes,
-        }
-    }
-
-    /// Where the host finds `bytes` from a kernel's address on.
-    pub(super) fn host(&self, at: u64, bytes: u64) -> Result<*mut u8> {
-        let from = at.checked_sub(self.at);
-        let from = from.filter(|f| f.checked_add(bytes).is_some_and(|end| end <= self.bytes));
-        let from = from.ok_or_else(outside)?;
-        // SAFETY: within the allocation.
-        Ok(unsafe { self.host.add(from as usize) })
-    }
-
-    /// Writes numbers there. No copy or kernel may be using the place.
-    pub(super) fn write<T: Plain>(&self, at: u64, data: &[T]) -> Result<()> {
-        let to = self.host(at, size_of_val(data) as u64)?;
-        // SAFETY: as many bytes, apart from each other.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr().cast(), to, size_of_val(data)) };
-        Ok(())
-    }
-
-    /// Reads numbers. No copy or kernel may be writing there.
-    pub(super) fn read<T: Plain>(&self, at: u64, count: usize) -> Result<Vec<T>> {
-        let bytes = count * size_of::<T>();
-        let from = self.host(at, bytes as u64)?;
-        let mut out = vec![T::default(); count];
-        // SAFETY: as many bytes, apart from each other; any bits are a `Plain`.
-        unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr().cast(), bytes) };
-        Ok(out)
-    }
-
-    /// The bytes there. No copy or kernel may be writing there while they are looked at.
-    pub(super) fn bytes(&self, at: u64, bytes: u64) -> Result<&[u8]> {
-        let from = self.host(at, bytes)?;
-        // SAFETY: within the allocation; who writes meanwhile is the caller's to exclude.
-        Ok(unsafe { std::slice::from_raw_parts(from, bytes as usize) })
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        if self.ctx.bind_to_thread().is_ok() {
-            // SAFETY: taken by `new`, freed once.
-            unsafe { result::free_host(self.host.cast::<c_void>()) }.ok();
-        }
-    }
-}
-
 /// Numbers of which any bits are one.
 pub(super) trait Plain: Copy + Default {}
 impl Plain for u8 {}
@@ -191,7 +96,7 @@ impl Plain for u32 {}
 impl Plain for i32 {}
 impl Plain for f32 {}
 
-fn outside() -> Error {
+pub(super) fn outside() -> Error {
     Error::internal("a range outside the memory that was taken to measure in")
 }
 
@@ -203,6 +108,14 @@ pub(super) struct Cut {
 }
 
 impl Cut {
+    /// All `bytes` from an address on.
+    pub(super) fn all(at: u64, bytes: u64) -> Self {
+        Self {
+            next: at,
+            end: at + bytes,
+        }
+    }
+
     /// The address of the next `bytes`.
     pub(super) fn take(&mut self, bytes: u64) -> Result<u64> {
         let at = self.next;

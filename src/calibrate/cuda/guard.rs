@@ -67,7 +67,7 @@ pub(super) struct Driver {
 }
 
 /// Whether the driver's library has a function.
-fn has(name: &str) -> bool {
+pub(super) fn has(name: &str) -> bool {
     let name: Vec<u8> = name.bytes().chain([0]).collect();
     // SAFETY: the library is there (`open` asks first); the symbol is looked up, not called.
     unsafe {

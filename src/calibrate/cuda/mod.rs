@@ -23,6 +23,7 @@ mod kernels;
 mod nvml;
 mod passes;
 mod pieces;
+mod pinned;
 mod points;
 mod probe;
 mod rig;

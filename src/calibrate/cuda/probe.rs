@@ -166,6 +166,7 @@ impl Probe for CudaProbe {
             self.rig.device.bytes.to_string(),
         );
         head.insert("gpu.pinned_bytes".into(), self.rig.pinned.bytes.to_string());
+        head.insert("gpu.pinned_by".into(), self.rig.pinned.kind().into());
         Ok(head)
     }
 }

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaEvent, CudaStream};
 
-use super::arena::{self, Cut, Device, Pinned, Plain};
+use super::arena::{self, Cut, Device, Plain};
 use super::fault::failed;
 use super::gpu::Gpu;
 use super::kernels::{Args, Grid, Kernels};
 use super::nvml::Watch;
+use super::pinned::Pinned;
 use crate::error::Result;
 
 /// Looks of the gate at its flag, half a microsecond each: about a second.
@@ -110,7 +111,7 @@ impl Rig {
                 .new_stream()
                 .map_err(|e| failed("making a stream", e))
         };
-        let desk = Pinned::new(&gpu, TABLES + 4096, TABLES + 4096, None)?;
+        let desk = Pinned::small(&gpu, TABLES + 4096)?;
         let pinned = watch.beside(|| Pinned::new(&gpu, wanted.1, LEAST.1, available))?;
         Ok(Self {
             kernels: Kernels::load(&gpu)?,

@@ -2,11 +2,13 @@
 
 use std::hint::black_box;
 
+use memmap2::MmapMut;
 use rayon::prelude::*;
 
 use super::refused;
 use crate::calibrate::facts::Facts;
 use crate::calibrate::host_attention::{Shape, attend};
+use crate::calibrate::pages;
 use crate::calibrate::probe::{Field, Measurement, Point};
 use crate::error::Result;
 use crate::simd::Kernels;
@@ -33,9 +35,7 @@ const PAGE: usize = 4096;
 /// Memory to measure on: numbers of 16 bits, and as much again to write to as one sample needs.
 #[derive(Debug)]
 pub(super) struct Memory {
-    all: Vec<u8>,
-    first: usize,
-    bytes: usize,
+    all: MmapMut,
     next: usize,
     target: Vec<u8>,
     wide: Vec<f32>,
@@ -57,17 +57,15 @@ impl Memory {
                 "too little memory is free to measure it: 256 MiB are needed",
             ));
         }
-        let mut all = vec![0; bytes + PAGE];
+        let all = pages::large(bytes);
+        let mut all = all.map_err(|e| refused(&format!("no memory to measure: {e}")))?;
         all.par_chunks_mut(1 << 20).enumerate().for_each(fill);
-        let first = all.as_ptr().align_offset(PAGE).min(PAGE);
         let mut target = vec![0; bytes / 4];
         target.par_chunks_mut(1 << 20).for_each(|c| c.fill(1));
         let mut wide = vec![0.0; bytes / 8 / 4];
         wide.par_chunks_mut(1 << 18).for_each(|c| c.fill(1.0));
         let mut memory = Self {
             all,
-            first,
-            bytes,
             next: 0,
             target,
             wide,
@@ -85,16 +83,16 @@ impl Memory {
 
     /// Bytes that can be measured on.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes as u64
+        self.all.len() as u64
     }
 
     /// Where the next `bytes` are that no recent sample used.
     fn window(&mut self, bytes: usize) -> std::ops::Range<usize> {
-        let bytes = bytes.min(self.bytes);
-        if self.next + bytes > self.bytes {
+        let bytes = bytes.min(self.all.len());
+        if self.next + bytes > self.all.len() {
             self.next = 0;
         }
-        let from = self.first + self.next;
+        let from = self.next;
         self.next = (self.next + bytes).next_multiple_of(PAGE);
         from..from + bytes
     }
@@ -177,11 +175,11 @@ fn copy(memory: &mut Memory, bytes: usize) {
 
 /// Pages at random places, no two the same as far as they reach: a walk by an odd stride through all of them.
 fn gather(memory: &mut Memory, bytes: usize, pieces: usize) {
-    let pages = (memory.bytes / bytes.max(1)).max(1);
+    let pages = (memory.all.len() / bytes.max(1)).max(1);
     let (start, stride) = (memory.below(pages), memory.below(pages) | 1);
     let pieces = pieces.min(memory.target.len() / bytes.max(1));
     let each = pieces.div_ceil(rayon::current_num_threads()).max(1);
-    let from = &memory.all[memory.first..memory.first + memory.bytes];
+    let from = &memory.all;
     let to = memory.target[..pieces * bytes].par_chunks_mut(each * bytes.max(1));
     to.enumerate().for_each(|(thread, to)| {
         let mut page = (start + (thread * each % pages) * (stride % pages)) % pages;
