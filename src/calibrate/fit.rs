@@ -1,7 +1,8 @@
 //! Laws fitted on a raw file, lane by lane, and what they predict.
 //!
 //! Each lane's medians are fitted by relative error ([`crate::stats::least`]); where the law misses a point by more than a
-//! tenth, and where there is no law, the medians stay as a table and predictions interpolate it. A lane with fewer points
+//! tenth, the medians stay as a table, and predictions interpolate its factors on the law: where a grid has one context of a
+//! batch, the law still says how time grows with it. Where there is no law, times are interpolated. A lane with fewer points
 //! than terms gives its last term alone, which is the rate of a single published figure. Points on lanes that nobody
 //! measured are predicted between lanes that differ in the number of threads or of queries a head. Everything is a function
 //! of the raw file: lanes go in order, and the resampling has a fixed seed.
@@ -45,7 +46,17 @@ pub struct Fitted {
     /// What qualifies it.
     pub note: Option<String>,
     law: Option<(&'static Law, Vec<f64>)>,
-    interpolated: Option<(Vec<Field>, Table)>,
+    interpolated: Option<Interpolated>,
+}
+
+/// What is interpolated where the law misses or there is none.
+#[derive(Clone, Debug)]
+struct Interpolated {
+    /// Sizes of the table.
+    fields: Vec<Field>,
+    /// Factors on the law's cost, so that what the grid has not is the law's; times where there is no law.
+    table: Table,
+    on_law: bool,
 }
 
 /// All lanes of a raw file.
@@ -163,10 +174,20 @@ pub fn judged(holdouts: &[Holdout]) -> Option<(f64, f64)> {
 impl Fitted {
     /// The time of a point of this lane (whatever its threads and group) \[us\].
     fn predict(&self, point: &Point) -> Option<f64> {
-        if let Some((fields, table)) = &self.interpolated {
-            let sizes: Vec<f64> = fields.iter().map(|f| point.size(*f)).collect();
-            return table.at(&sizes);
+        let Some(known) = &self.interpolated else {
+            return self.lawful(point);
+        };
+        let sizes: Vec<f64> = known.fields.iter().map(|f| point.size(*f)).collect();
+        let found = known.table.at(&sizes)?;
+        if known.on_law {
+            Some(found * self.lawful(point)?)
+        } else {
+            Some(found)
         }
+    }
+
+    /// What the law says alone \[us\].
+    fn lawful(&self, point: &Point) -> Option<f64> {
         let (law, coefficients) = self.law.as_ref()?;
         let row: Vec<f64> = law.terms.iter().map(|t| (t.of)(point)).collect();
         Some(cost(&row, coefficients)).filter(|us| *us > 0.0)
@@ -190,7 +211,7 @@ fn fitted(raw: &Raw, lane: &Lane, series: &[&Series]) -> Fitted {
         tabled(series, &medians, &mut out);
         let said = worst.map(|w| {
             let (label, w) = (lane.label(), 100.0 * w);
-            format!("{label}: its law misses by up to {w:.0} %, so its times are kept as a table and interpolated")
+            format!("{label}: its law misses by up to {w:.0} %, so its times are kept as a table, whose factors on the law are interpolated")
         });
         out.note = said.or(out.note.take());
     }
@@ -322,5 +343,17 @@ fn tabled(series: &[&Series], medians: &[f64], out: &mut Fitted) {
         columns: names.chain(["us".into()]).collect(),
         rows: shown,
     });
-    out.interpolated = Table::new(rows).map(|t| (fields, t));
+    let costs: Option<Vec<f64>> = series.iter().map(|s| out.lawful(&s.point)).collect();
+    let on_law = costs.is_some();
+    let costs = costs.unwrap_or_else(|| vec![1.0; rows.len()]);
+    let left = rows
+        .into_iter()
+        .zip(costs)
+        .map(|((s, us), cost)| (s, us / cost));
+    let table = Table::new(left).map(|t| if on_law { t.level() } else { t });
+    out.interpolated = table.map(|table| Interpolated {
+        fields,
+        table,
+        on_law,
+    });
 }

@@ -2,10 +2,11 @@
 //!
 //! All of it works on one piece of memory several times larger than the last cache, of which each sample takes the next
 //! part, so that nothing is found in a cache that a real step would not find there. Pages are touched first by the threads
-//! of the pool, which spreads them over NUMA nodes as the system does; threads are not pinned, since a serving process's
-//! are not either. A sample shorter than 200 us repeats its work until it is not and is divided. Bytes count what the work
+//! of the pool, which spreads them over NUMA nodes as the system does; each thread stays on a processor of its own
+//! ([`cores`]). A sample shorter than 200 us repeats its work until it is not and is divided. Bytes count what the work
 //! is about: a copy of n bytes is n, though n are read and n written.
 
+mod cores;
 mod others;
 mod points;
 mod work;
@@ -50,8 +51,13 @@ impl HostProbe {
     pub fn new(pace: Pace, anonymous: bool) -> Result<Self> {
         let facts = Facts::here();
         let mut pools = BTreeMap::new();
+        let cores = cores::order();
         for n in points::threads(facts.threads, pace) {
-            let pool = ThreadPoolBuilder::new().num_threads(n).build();
+            let cores = cores.clone();
+            let pool = ThreadPoolBuilder::new()
+                .num_threads(n)
+                .start_handler(move |i| cores::stay(cores.get(i).copied()))
+                .build();
             let pool = pool.map_err(|e| refused(&format!("{n} threads cannot be started: {e}")))?;
             pools.insert(n as u64, pool);
         }

@@ -2,7 +2,7 @@
 //!
 //! Linear in the logarithms of size and time, so that a table is exact for any power law and never negative; with several
 //! sizes first along the last, then between the curves along the one before, and so on. Beyond its ends a table goes on
-//! as it ended, by at most a power of 0 to 2 of the size. Rival: a spline, which swings where measurements jump (copies of
+//! as it ended, by at most a power of 0 to 2 of the size; one of factors stays level. Rival: a spline, which swings where measurements jump (copies of
 //! small pieces jump sixfold at 28 KiB).
 
 /// Times by sizes, as logarithms.
@@ -11,7 +11,12 @@ pub struct Table {
     /// Sizes of each time, as many each.
     sizes: Vec<Vec<f64>>,
     times: Vec<f64>,
+    /// Highest power of the size by which it goes on beyond its ends.
+    steepest: f64,
 }
+
+/// Highest power of the size by which times go on.
+const STEEPEST: f64 = 2.0;
 
 impl Table {
     /// Of positive sizes and times; none of none.
@@ -32,7 +37,16 @@ impl Table {
         Some(Self {
             sizes: rows.iter().map(|(s, _)| logs(s)).collect(),
             times: rows.iter().map(|(_, t)| libm::log(*t)).collect(),
+            steepest: STEEPEST,
         })
+    }
+
+    /// The same, level beyond its ends: for factors on a law.
+    pub fn level(self) -> Self {
+        Self {
+            steepest: 0.0,
+            ..self
+        }
     }
 
     /// The time at some sizes; none if they are not as many, or not positive.
@@ -56,12 +70,12 @@ impl Table {
             curve.push((size, self.within(from..to, axis + 1, at)));
             from = to;
         }
-        along(&curve, at[axis])
+        along(&curve, at[axis], self.steepest)
     }
 }
 
 /// Along a curve of ascending sizes.
-fn along(curve: &[(f64, f64)], at: f64) -> f64 {
+fn along(curve: &[(f64, f64)], at: f64, steepest: f64) -> f64 {
     let Some(last) = curve.len().checked_sub(1).filter(|l| *l > 0) else {
         return curve.first().map_or(0.0, |c| c.1);
     };
@@ -69,9 +83,9 @@ fn along(curve: &[(f64, f64)], at: f64) -> f64 {
     let (a, b) = (curve[above.max(1) - 1], curve[above.max(1)]);
     let slope = (b.1 - a.1) / (b.0 - a.0);
     if at < a.0 {
-        a.1 + slope.clamp(0.0, 2.0) * (at - a.0)
+        a.1 + slope.clamp(0.0, steepest) * (at - a.0)
     } else if at > b.0 {
-        b.1 + slope.clamp(0.0, 2.0) * (at - b.0)
+        b.1 + slope.clamp(0.0, steepest) * (at - b.0)
     } else {
         a.1 + slope * (at - a.0)
     }
@@ -119,6 +133,8 @@ mod tests {
         near(falling.at(&[64.0]), 4.0);
         let steep = Table::new([(vec![1.0], 1.0), (vec![2.0], 16.0)]).unwrap();
         near(steep.at(&[4.0]), 64.0);
+        let factors = Table::new([(vec![1.0], 1.0), (vec![2.0], 16.0)]).unwrap();
+        near(factors.level().at(&[4.0]), 16.0);
         let one = Table::new([(vec![7.0], 3.0)]).unwrap();
         near(one.at(&[1e9]), 3.0);
         assert_eq!(Table::new([]), None);

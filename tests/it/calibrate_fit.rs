@@ -117,6 +117,47 @@ fn a_table_stands_where_the_law_misses() {
 }
 
 #[test]
+fn a_table_leaves_to_the_law_what_its_grid_has_not() {
+    // 4 KiB of KV a token (8 heads of 128, 4 bytes) at 10 GB/s: 0.4096 us; 1,024 tokens of one sequence take twice as
+    // long, which no line meets. The batch of four has one context alone.
+    let mut raw = Raw::default();
+    let point = |batch: u64, context: u64| {
+        let point = Point::new(Measurement::HostAttention, "");
+        let shape = point.with(Field::Threads, 2).with(Field::Batch, batch);
+        let shape = shape.with(Field::Context, context).with(Field::KvHeads, 8);
+        shape.with(Field::Group, 8).with(Field::HeadDim, 128)
+    };
+    for (batch, context, late) in [
+        (1, 1024, 2.0),
+        (1, 4096, 1.0),
+        (1, 16384, 1.0),
+        (4, 2048, 1.0),
+    ] {
+        let us = 0.4096 * (batch * context) as f64 * late;
+        times(&mut raw, &point(batch, context), us, 11);
+    }
+    let fits = Fits::of(&raw);
+    let note = fits.lanes().next().unwrap().note.as_ref().unwrap();
+    assert!(note.contains("factors on the law"), "{note}");
+    // 3 x 3,008 = 9,024 tokens: 3,696 us. Times between the curves would be those of 2,048 tokens, a quarter less.
+    near(
+        fits.predict(&point(3, 3008), Part::Whole).unwrap(),
+        3696.0,
+        0.1,
+    );
+    near(
+        fits.predict(&point(1, 1024), Part::Whole).unwrap(),
+        838.9,
+        0.02,
+    );
+    near(
+        fits.predict(&point(4, 2048), Part::Whole).unwrap(),
+        3355.4,
+        0.02,
+    );
+}
+
+#[test]
 fn what_was_held_out_is_predicted() {
     let raw = run();
     let held = Fits::of(&raw).holdouts(&raw, &nothing);
