@@ -42,6 +42,7 @@ impl Table {
     }
 
     /// The same, level beyond its ends: for factors on a law.
+    #[must_use]
     pub fn level(self) -> Self {
         Self {
             steepest: 0.0,

@@ -45,11 +45,11 @@ fn siblings(cpu: usize) -> Vec<usize> {
 /// Numbers of a list such as `0,4-6`.
 #[cfg(any(target_os = "linux", test))]
 fn ranges(list: &str) -> Vec<usize> {
-    let one = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<usize>().ok()?..=last.parse().ok()?)
+    let range = |one: &str| {
+        let (first, end) = one.split_once('-').unwrap_or((one, one));
+        Some(first.parse::<usize>().ok()?..=end.parse().ok()?)
     };
-    list.trim().split(',').filter_map(one).flatten().collect()
+    list.trim().split(',').filter_map(range).flatten().collect()
 }
 
 /// How many allowed processors of its core come before it, then its number.
