@@ -3,7 +3,7 @@
 //! All of it works on one piece of memory several times larger than the last cache, of which each sample takes the next
 //! part, so that nothing is found in a cache that a real step would not find there. Pages are touched first by the threads
 //! of the pool, which spreads them over NUMA nodes as the system does; each thread stays on a processor of its own
-//! ([`cores`]). A sample shorter than 200 us repeats its work until it is not and is divided. Bytes count what the work
+//! (`cores`). A sample shorter than 200 us repeats its work until it is not and is divided. Bytes count what the work
 //! is about: a copy of n bytes is n, though n are read and n written.
 
 mod cores;
