@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::limits;
 use super::raw::{Head, tidy};
 use crate::simd::dense::Dense;
 
@@ -23,7 +24,7 @@ pub struct Facts {
     pub threads: usize,
     /// Memory \[bytes\].
     pub memory: Option<u64>,
-    /// Memory that could be taken now \[bytes\].
+    /// Memory that could be taken now, by the system and by the limits of this process \[bytes\].
     pub available: Option<u64>,
     /// All caches of the last level together \[bytes\].
     pub last_cache: Option<u64>,
@@ -112,7 +113,10 @@ impl Facts {
             processor: text("/proc/cpuinfo").and_then(|t| value(&t, "model name")),
             threads,
             memory: memory_of("MemTotal"),
-            available: memory_of("MemAvailable"),
+            available: memory_of("MemAvailable")
+                .into_iter()
+                .chain(limits::left())
+                .min(),
             last_cache: last_cache(threads),
             nodes: nodes(),
             large_pages: text("/sys/kernel/mm/transparent_hugepage/enabled")

@@ -16,6 +16,7 @@ pub mod host;
 pub mod host_attention;
 pub mod import;
 pub mod law;
+mod limits;
 pub mod pages;
 pub mod probe;
 pub mod profile;

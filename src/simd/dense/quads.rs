@@ -1,9 +1,9 @@
 //! Products of a tile's keys with four or eight queries, four keys to a vector.
 //!
 //! Four numbers each of four keys fill a vector, and a query is repeated to fit. A product is thus gathered in 4 lanes
-//! (element `i` goes to lane `i % 4`) and joined by a tree of two steps. With a key to a vector the tree has four steps and
-//! ten times the nodes, whose shuffles keep the multiplications waiting; here eight numbers of a key cost one insertion and
-//! one shuffle of half a vector, for all queries. Rival: keys turned in full, which need no sums at all, but twice these
+//! (element `i` goes to lane `i % 4`) and joined by a tree of two steps: 3 nodes for 16 products. With a key to a vector it
+//! has four steps and 15, whose shuffles keep the multiplications waiting (a fifth of the time); here sixteen numbers of
+//! keys cost one insertion and one shuffle of half a vector, for all queries. Rival: keys turned in full, which need no sums at all, but twice these
 //! shuffles and a place to put sixteen rows.
 
 use super::attend::{Queries, Rows, Scores};
