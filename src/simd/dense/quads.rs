@@ -3,8 +3,8 @@
 //! Four numbers each of four keys fill a vector, and a query is repeated to fit. A product is thus gathered in 4 lanes
 //! (element `i` goes to lane `i % 4`) and joined by a tree of two steps: 3 nodes for 16 products. With a key to a vector it
 //! has four steps and 15, whose shuffles keep the multiplications waiting (a fifth of the time); here sixteen numbers of
-//! keys cost one insertion and one shuffle of half a vector, for all queries. Rival: keys turned in full, which need no sums at all, but twice these
-//! shuffles and a place to put sixteen rows.
+//! keys cost one insertion and one shuffle of half a vector, for all queries. Rival: keys turned in full, which need no
+//! sums at all, but twice these shuffles and a place to put sixteen rows.
 
 use super::attend::{Queries, Rows, Scores};
 use super::vector::{Block, LANES, Vector};
