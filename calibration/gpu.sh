@@ -38,7 +38,7 @@ step() {
         return
     fi
     local from=$SECONDS
-    timeout --kill-after=5 "$most" "$@" >"$out/$name.txt" 2>&1
+    timeout --signal=INT --kill-after=10 "$most" "$@" >"$out/$name.txt" 2>&1
     code=$?
     case $code in
         0) echo "$name: passed in $((SECONDS - from)) s" ;;

@@ -255,7 +255,8 @@ fn lined(
     let count = samples.iter().map(|s| s.len()).sum::<usize>();
     let draws = u32::try_from((DRAWN / count.max(1)).clamp(20, DRAWS)).unwrap_or(20);
     let mut ends = least::intervals(&rows, &samples, &best, draws, SEED);
-    if count == 1 {
+    // Times without repetitions say nothing of noise.
+    if samples.iter().all(|s| s.len() == 1) {
         for (ends, c) in ends.iter_mut().zip(&best.coefficients) {
             *ends = [c / (1.0 + ALONE), c / (1.0 - ALONE)];
         }

@@ -2,7 +2,7 @@
 //!
 //! nvbandwidth (`nvbandwidth -j`) prints a matrix a test: rows are CPUs or GPUs, columns GPUs, cells GB/s as text or `N/A`.
 //! Its copies are of 512 MiB unless told otherwise (`-b`), which the JSON does not say, so that they tell a rate and no
-//! latency. All cells of a test are samples of one point: a profile is of any of the machine's GPUs. Its bidirectional
+//! latency. Of several GPUs the first is taken, which is said; its cells, one a CPU, are samples of one point. Its bidirectional
 //! tests report the one direction they name. Taken: copies by copy engine and by kernel between host and device. Left out,
 //! by name: tests between devices, of latency, and what did not pass. A raw file of ours stays as it is.
 
@@ -181,21 +181,30 @@ fn nvbandwidth(name: &str, text: &str) -> Result<(Raw, Vec<String>)> {
             raw.head.insert(key.into(), text);
         }
     }
-    let notes = if left.is_empty() {
-        Vec::new()
-    } else {
-        vec![format!(
-            "left out of nvbandwidth's tests: {}",
-            left.join(", ")
-        )]
-    };
+    let mut notes = Vec::new();
+    if !left.is_empty() {
+        let left = left.join(", ");
+        notes.push(format!("left out of nvbandwidth's tests: {left}"));
+    }
+    let gpus = report.testcases.iter().map(gpus).max().unwrap_or(0);
+    if gpus > 1 {
+        notes.push(format!(
+            "of {gpus} GPUs the first is taken: run `CUDA_VISIBLE_DEVICES=N nvbandwidth -j` for another"
+        ));
+    }
     Ok((raw, notes))
 }
 
-/// Rates of a test, cell by cell; its sum where it has no matrix.
+/// GPUs of a test.
+fn gpus(test: &Test) -> usize {
+    let rows = test.bandwidth_matrix.iter().flatten();
+    rows.map(Vec::len).max().unwrap_or(0)
+}
+
+/// Rates of a test on the first GPU that has one, a CPU each; its sum where it has no matrix.
 fn cells(test: &Test) -> Vec<f64> {
-    let matrix = test.bandwidth_matrix.iter().flatten().flatten();
-    let rates: Vec<f64> = matrix.filter_map(rate).collect();
+    let matrix = test.bandwidth_matrix.iter().flatten();
+    let rates: Vec<f64> = matrix.filter_map(|row| row.iter().find_map(rate)).collect();
     if rates.is_empty() {
         return test.sum.as_ref().and_then(rate).into_iter().collect();
     }

@@ -95,6 +95,14 @@ pub fn profile(base: Hardware, raw: &Raw, fits: &Fits, holdouts: Vec<Holdout>) -
         notes.push(format!(
             "the GPU and its link were not measured: they are the catalog's {card}"
         ));
+    } else if !kernels {
+        let card = &h.id;
+        notes.push(format!(
+            "the GPU itself was not measured: its memory and kernels are the catalog's {card}"
+        ));
+    }
+    if fits.lanes().all(|l| l.parameters.is_empty()) {
+        notes.push("nothing was fitted: no point has a law and is not held out".into());
     }
     notes.extend(noted(raw));
     notes.extend(verdict(&holdouts));

@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::hardware::home::DDR;
-use crate::hardware::{Hardware, Kernels, Quantity, Runtime, Value};
+use crate::hardware::{Calibration, Hardware, Kernels, Quantity, Runtime, Value};
 
 /// One number: its key, value, the smallest and the largest that is believed.
 type Bound = (&'static str, f64, f64, f64);
@@ -102,6 +102,11 @@ pub(super) fn hardware(h: &Hardware, text: &str, path: &str) -> Result<()> {
             text,
             path,
         ));
+    }
+    if let Some((name, why)) = h.calibration.as_ref().and_then(Calibration::fault) {
+        let at = text.find(&format!("\"{name}\"")).unwrap_or(0);
+        let span = at..at + name.len() + 2;
+        return Err(Error::data(format!("`{name}` {why}")).at(path, text, span));
     }
     let host = (h.host.pinned_limit.get(), h.host.memory.get());
     if host.0 > host.1 {

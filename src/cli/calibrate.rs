@@ -20,6 +20,7 @@ use crate::validate::holdout;
 use super::flags::Format;
 use super::measured::{Asked, checked, measured};
 use super::out::Out;
+use super::pair::{self, Pair};
 use super::plot;
 use super::record::whole;
 
@@ -32,7 +33,7 @@ const CARD: &str = "h200-sxm";
     after_long_help = "EXAMPLES:\n  kvplan calibrate\n  kvplan calibrate --host-only --quick --gpu rtx-5080\n  kvplan calibrate --from calibration/raw/build-7-rtx-5080-2026-11-30.csv\n  \
     nvbandwidth -j > report.json && kvplan calibrate --from report.json --gpu h100-sxm\n  \
     kvplan plan --hardware calibration/build-7-rtx-5080-2026-11-30.toml\n\n\
-    Writes DIR/HOST-CARD-DATE.toml and DIR/raw/HOST-CARD-DATE.csv; older files of the\n    same name are kept beside them as HOST-CARD-DATE.1.toml, .2.toml, ..."
+    Writes DIR/HOST-CARD-DATE.toml and DIR/raw/HOST-CARD-DATE.csv; older ones of the\n    same name are kept as HOST-CARD-DATE.1.toml and raw/HOST-CARD-DATE.1.csv, .2 and so on"
 )]
 #[allow(clippy::struct_excessive_bools)] // switches
 pub struct CalibrateArgs {
@@ -103,9 +104,11 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
         return out.result(&found.into_iter().map(line).collect::<String>());
     }
     takes_files(&args.out)?;
-    let (raw, new) = match &args.from {
-        Some(path) => recorded(args, path, out)?,
-        None => (measured(args.asked(), CARD, out)?, true),
+    let raw = if let Some(path) = &args.from {
+        recorded(args, path, out)?
+    } else {
+        pair::writable(&args.out)?;
+        measured(args.asked(), CARD, out)?
     };
     if raw.series().is_empty() {
         return Err(Error::new(Cause::Interrupted, "nothing was measured yet"));
@@ -113,12 +116,20 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
     let card = Some(raw.of("gpu_id").to_string()).filter(|c| !c.is_empty());
     let card = card.unwrap_or_else(|| CARD.into());
     let own_file = catalog::extension(&card).is_some();
-    let base = catalog::hardware(&card)?;
+    let base = catalog::hardware(&card).map_err(|e| match &args.from {
+        Some(path) => Error::data(format!("{}: its `gpu_id`: {e}", path.display()))
+            .help("name the card with --gpu"),
+        None => e,
+    })?;
     let done = Calibrated::of(&raw, base, own_file, &holdout::predict)?;
-    if new {
-        write(&args.out.join("raw"), &done.stem, "csv", &raw.text(), out)?;
+    Pair {
+        folder: &args.out,
+        stem: &done.stem,
+        raw: &raw.text(),
+        profile: &done.text,
+        from: args.from.as_deref(),
     }
-    write(&args.out, &done.stem, "toml", &done.text, out)?;
+    .keep(out)?;
     let answer = done.answer();
     if let (Some(path), Some(image)) = (&args.plot, image) {
         let mut file = Out::beside(path)?;
@@ -132,7 +143,7 @@ pub fn run(args: &CalibrateArgs, out: &mut Out) -> Result<()> {
         Format::Csv => page::csv(&answer)?,
         Format::Md => md::render(&page::page(&answer)),
     })?;
-    if new && !raw.of("partial").is_empty() {
+    if args.from.is_none() && !raw.of("partial").is_empty() {
         let why = "the run was interrupted: what was finished is kept and marked `partial`";
         return Err(Error::new(Cause::Interrupted, why).help("measure again for the rest"));
     }
@@ -154,8 +165,8 @@ impl CalibrateArgs {
     }
 }
 
-/// What was measured before; whether it is worth a raw file of its own.
-fn recorded(args: &CalibrateArgs, path: &Path, out: &Out) -> Result<(Raw, bool)> {
+/// What was measured before.
+fn recorded(args: &CalibrateArgs, path: &Path, out: &Out) -> Result<Raw> {
     let shown = path.display().to_string();
     let read = if path.as_os_str() == "-" {
         import::read("stdin", std::io::stdin().lock())?
@@ -180,40 +191,5 @@ fn recorded(args: &CalibrateArgs, path: &Path, out: &Out) -> Result<(Raw, bool)>
     if args.anonymous {
         raw.head.insert("host".into(), "host".into());
     }
-    Ok((raw, !read.own))
-}
-
-/// Moves a file of that name that says something else out of the way; returns where to.
-fn keep_older(folder: &Path, stem: &str, ending: &str, text: &str) -> Result<Option<PathBuf>> {
-    let path = folder.join(format!("{stem}.{ending}"));
-    if !path.is_file() || std::fs::read(&path).is_ok_and(|old| old == text.as_bytes()) {
-        return Ok(None);
-    }
-    let aside = |n: u32| folder.join(format!("{stem}.{n}.{ending}"));
-    let free = (1..=u32::MAX)
-        .map(aside)
-        .find(|p| p.symlink_metadata().is_err());
-    let Some(free) = free else {
-        return Ok(None);
-    };
-    std::fs::rename(&path, &free).map_err(|e| {
-        Error::usage(format!("{}: cannot be kept aside: {e}", path.display()))
-            .help("name another folder with -o")
-    })?;
-    Ok(Some(free))
-}
-
-/// Writes a file of the folder, which is made if it is not there.
-fn write(folder: &Path, stem: &str, ending: &str, text: &str, out: &Out) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Error::usage(format!("{}: cannot be made: {e}", folder.display())))?;
-    let path = folder.join(format!("{stem}.{ending}"));
-    if let Some(kept) = keep_older(folder, stem, ending, text)? {
-        out.note(&format!("kept the older as {}", kept.display()));
-    }
-    let mut file = Out::beside(&path)?;
-    file.result(text)?;
-    file.finish()?;
-    out.note(&format!("wrote {}", path.display()));
-    Ok(())
+    Ok(raw)
 }

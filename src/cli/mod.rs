@@ -23,6 +23,7 @@ pub mod man;
 mod measured;
 mod negative;
 pub mod out;
+mod pair;
 mod part;
 pub mod plan;
 pub mod plot;

@@ -5,12 +5,26 @@ use std::collections::BTreeSet;
 use super::answer::ExpectedError;
 use crate::catalog;
 use crate::error::Result;
+use crate::hardware::Source;
 use crate::hardware::expected::Miss;
 use crate::scenario::Card;
 
 /// What stands beside the errors by card: what no table of measurements covers.
-pub(super) const OTHERS: &str = "Kernels were fitted on tables of which these steps and servers are sums. Copies over the link are off by about 5 %. Host attention and DDR bandwidth are assumed and may be off by \
-2x, so that spilling is: expect +-30 % for stream, +-50 % for host-attention, until calibrated.";
+pub(super) fn others(cards: &[Card]) -> String {
+    let measured = |c: &Card| {
+        c.hardware.calibration.is_some() && c.hardware.host.ddr_read.source == Source::Measured
+    };
+    let host = if cards.iter().all(measured) {
+        "DDR bandwidth was measured; host attention in a whole step was not, so that spilling is uncertain: expect +-30 % for \
+         stream, +-50 % for host-attention, until calibrated with the GPU."
+    } else {
+        "Host attention and DDR bandwidth are assumed and may be off by 2x, so that spilling is: expect +-30 % for stream, \
+         +-50 % for host-attention, until calibrated."
+    };
+    format!(
+        "Kernels were fitted on tables of which these steps and servers are sums. Copies over the link are off by about 5 %. {host}"
+    )
+}
 
 /// The errors to expect of each card asked for, once each.
 pub(super) fn of(cards: &[Card]) -> Result<Vec<ExpectedError>> {

@@ -69,7 +69,7 @@ pub fn plan(question: &Question) -> Result<Plan> {
         notes: notes(&question.base, &rows),
         rows,
         draws,
-        expected_error: errors::OTHERS.into(),
+        expected_error: errors::others(&question.cards),
         expected_errors: errors,
     })
 }

@@ -230,9 +230,11 @@ pub(super) fn rests_on(page: &mut Page, plan: &Plan) {
     let calibrated = match uncalibrated {
         0 => "Every card here is calibrated.",
         n if n == plan.rows.len() => {
-            "No card here is calibrated: m is what others measured on such a card."
+            "No card here is calibrated as a whole: m is what others measured on such a card, unless `calibrate` measured it."
         }
-        _ => "Some cards are calibrated; for the others m is what others measured on such a card.",
+        _ => {
+            "Some cards are calibrated; for the others m is what others measured on such a card, unless `calibrate` measured it."
+        }
     };
     page.text(format!(
         "m measured, d datasheet, p published, a assumed. {calibrated} Ranges and references: `kvplan show hardware NAME`, \

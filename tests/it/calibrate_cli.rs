@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use kvplan::calibrate::raw::Raw;
 use tempfile::TempDir;
 
 use crate::calibrate_make::{run, times};
@@ -41,8 +42,9 @@ fn a_recorded_run_gives_the_profile_that_is_kept() {
         fs::write(&kept, &got).unwrap();
     }
     assert_eq!(got, fs::read_to_string(kept).unwrap());
-    // A raw file of ours is not written again.
-    assert!(!dir.path().join("calibration/raw").exists());
+    // The measurements that it names lie beside it.
+    let raw = fs::read_to_string(dir.path().join(format!("calibration/raw/{STEM}.csv")));
+    assert_eq!(raw.unwrap(), run().text());
     // It is a machine like any other.
     let path = profile.display().to_string();
     let shown = kvplan(dir.path(), &["show", "hardware", &path]);
@@ -82,7 +84,7 @@ fn an_older_profile_is_kept() {
     assert!(calibrate().status.success());
     let first = fs::read_to_string(&profile).unwrap();
     assert!(calibrate().status.success());
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2); // and raw/
     for n in 1..=2 {
         let mine = format!("{first}# mine, {n}\n");
         fs::write(&profile, &mine).unwrap();
@@ -91,6 +93,109 @@ fn an_older_profile_is_kept() {
         let kept = fs::read_to_string(folder.join(format!("{STEM}.{n}.toml")));
         assert_eq!(kept.unwrap(), mine);
         assert_eq!(fs::read_to_string(&profile).unwrap(), first);
+    }
+}
+
+/// Runs of one name with other times, `factor` as slow: how many profiles there are of it afterwards.
+fn slower(dir: &Path, factor: f64) -> PathBuf {
+    let mut raw = Raw::default();
+    raw.head = run().head;
+    for series in run().series() {
+        for us in &series.us {
+            raw.push(series.point.clone(), series.part, us * factor);
+        }
+    }
+    let path = dir.join(format!("raw-{factor}.csv"));
+    fs::write(&path, raw.text()).unwrap();
+    path
+}
+
+/// An older profile keeps the measurements behind it, under its number.
+#[test]
+fn an_older_profile_keeps_its_measurements() {
+    let (dir, first) = folder();
+    let of = |raw: &Path| kvplan(dir.path(), &["calibrate", "--from", raw.to_str().unwrap()]);
+    let second = slower(dir.path(), 1.25);
+    assert!(of(&first).status.success());
+    let profile = dir.path().join(format!("calibration/{STEM}.toml"));
+    let was = fs::read_to_string(&profile).unwrap();
+    assert!(of(&second).status.success());
+    let kept = dir.path().join(format!("calibration/{STEM}.1.toml"));
+    let line = |name: &str| format!("raw = \"raw/{name}.csv\"");
+    let kept = fs::read_to_string(kept).unwrap();
+    assert_eq!(kept, was.replace(&line(STEM), &line(&format!("{STEM}.1"))));
+    let raw =
+        |name: &str| fs::read(dir.path().join(format!("calibration/raw/{name}.csv"))).unwrap();
+    assert_eq!(raw(&format!("{STEM}.1")), fs::read(first).unwrap());
+    assert_eq!(raw(STEM), fs::read(second).unwrap());
+}
+
+/// Six at once: each profile is there afterwards, and each has its measurements.
+#[test]
+fn runs_at_once_lose_nothing() {
+    let (dir, _) = folder();
+    let raws: Vec<PathBuf> = (0..6)
+        .map(|i| slower(dir.path(), 1.0 + 0.1 * f64::from(i)))
+        .collect();
+    std::thread::scope(|s| {
+        for raw in &raws {
+            let dir = dir.path();
+            s.spawn(move || {
+                let out = kvplan(dir, &["calibrate", "--from", raw.to_str().unwrap(), "-q"]);
+                assert!(out.status.success(), "{}", text(&out.stderr));
+            });
+        }
+    });
+    let folder = dir.path().join("calibration");
+    for name in [STEM.to_string()]
+        .into_iter()
+        .chain((1..6).map(|n| format!("{STEM}.{n}")))
+    {
+        let profile = fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap();
+        assert!(
+            profile.contains(&format!("raw = \"raw/{name}.csv\"")),
+            "{name}"
+        );
+        assert!(folder.join(format!("raw/{name}.csv")).is_file(), "{name}");
+    }
+}
+
+/// A profile whose calibration says what cannot be is refused at its line.
+#[test]
+fn a_profile_that_contradicts_itself_is_refused() {
+    let (dir, _) = folder();
+    assert!(
+        kvplan(dir.path(), &["calibrate", "--from", "raw.csv"])
+            .status
+            .success()
+    );
+    let profile = fs::read_to_string(dir.path().join(format!("calibration/{STEM}.toml"))).unwrap();
+    let at = profile.find("[[calibration.parameter]]").unwrap();
+    let value = profile[at..]
+        .lines()
+        .find(|l| l.starts_with("value = "))
+        .unwrap();
+    for (was, now, told) in [
+        (value, "value = nan", "no finite number"),
+        (value, "value = -1.0", "within its own interval"),
+        (
+            "unit = \"s\"",
+            "unit = \"hours\"",
+            "not s, bytes_per_s or flop_per_s",
+        ),
+        ("predicted_us = ", "predicted_us = inf # ", "not finite"),
+    ] {
+        let (head, rest) = profile.split_at(at);
+        let text = head.to_string() + &rest.replacen(was, now, 1);
+        assert_ne!(text, profile, "{was}");
+        fs::write(dir.path().join("bad.toml"), text).unwrap();
+        let out = kvplan(dir.path(), &["show", "hardware", "bad.toml"]);
+        assert_eq!(out.status.code(), Some(3), "{now}");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(
+            said.contains(told) && said.contains("bad.toml:"),
+            "{now}: {said}"
+        );
     }
 }
 
@@ -231,6 +336,13 @@ fn what_cannot_be_used_is_refused() {
         &["calibrate", "--from", "raw.csv", "--quick"],
         2,
         "cannot be used with",
+    );
+    let card = run().text().replace("gpu_id = rtx-5080", "gpu_id = nosuch");
+    fs::write(dir.path().join("card.csv"), card).unwrap();
+    of(
+        &["calibrate", "--from", "card.csv"],
+        3,
+        "card.csv: its `gpu_id`",
     );
     of(&["compare", "raw.csv", "raw.csv"], 2, "not a profile");
     of(&["compare", "raw.csv"], 2, "--engine-log");

@@ -116,6 +116,22 @@ fn a_table_stands_where_the_law_misses() {
     near(at(512), 3.0 + cliff(512 << 10), 0.1);
 }
 
+/// Three sizes, one time each: the line meets them, and still nobody knows how they scatter.
+#[test]
+fn times_without_repetitions_have_an_interval_of_five_percent() {
+    let mut raw = Raw::default();
+    for mib in [1u64, 64, 512] {
+        let bytes = mib << 20;
+        let us = 4.0 + bytes as f64 / 25e3;
+        raw.push(copy("pinned", Direction::Up, bytes), Part::Whole, us);
+    }
+    let fits = Fits::of(&raw);
+    let rate = fits.parameter("copy.pinned.h2d.bandwidth").unwrap();
+    near(rate.value, 25e9, 1e-6);
+    near(rate.low, 25e9 * 0.95, 1e-3);
+    near(rate.high, 25e9 * 1.05, 1e-3);
+}
+
 #[test]
 fn a_table_leaves_to_the_law_what_its_grid_has_not() {
     // 4 KiB of KV a token (8 heads of 128, 4 bytes) at 10 GB/s: 0.4096 us; 1,024 tokens of one sequence take twice as

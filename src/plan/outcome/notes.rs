@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::speed::one_bottleneck;
 use crate::deploy::{ScoreCost, T1Mode};
+use crate::hardware::Calibration;
 use crate::hardware::home::DDR;
 use crate::metrics::Memory;
 use crate::plan::longer;
@@ -139,8 +140,17 @@ pub(in crate::plan) fn notes(case: &Case, memory: &Memory) -> Vec<String> {
         out.push("this policy destroys tokens: not to be ranked with policies that do not; mass lost on a small recorded model is first-order and teacher-forced, not accuracy".into());
     }
     if s.deployment.hardware.calibrated.is_none() {
+        let measured = s.deployment.hardware.calibration.as_ref();
+        let measured = measured
+            .map_or(Vec::new(), Calibration::measured)
+            .join(" and ");
+        let what = if measured.is_empty() {
+            "no figure here was measured on your machine".into()
+        } else {
+            format!("only {measured} was measured, everything else is the catalog's")
+        };
         out.push(format!(
-            "{} is not calibrated: no figure here was measured on your machine",
+            "{} is not calibrated: {what}",
             s.deployment.hardware.label()
         ));
     }
