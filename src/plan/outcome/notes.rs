@@ -147,7 +147,7 @@ pub(in crate::plan) fn notes(case: &Case, memory: &Memory) -> Vec<String> {
         let what = if measured.is_empty() {
             "no figure here was measured on your machine".into()
         } else {
-            format!("only {measured} was measured, everything else is the catalog's")
+            format!("measured was only {measured}, everything else is the catalog's")
         };
         out.push(format!(
             "{} is not calibrated: {what}",
