@@ -132,7 +132,10 @@ fn halves(folder: &Path, target: &str) -> Vec<String> {
     let all = fs::read_dir(folder).unwrap();
     let names = all.map(|e| e.unwrap().file_name().into_string().unwrap());
     let mut halves: Vec<String> = names
-        .filter(|n| n.starts_with(target) && n.ends_with(".part"))
+        .filter(|n| {
+            n.strip_suffix(".part")
+                .is_some_and(|n| n.starts_with(target))
+        })
         .collect();
     halves.sort();
     halves
