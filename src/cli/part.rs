@@ -10,6 +10,8 @@ use std::io::{BufWriter, Error, Result, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::trace::beside::stale_name;
+
 use super::interrupt;
 
 /// Times that a part is made where another process looks whether it is stale, and how long it is waited in between.
@@ -30,7 +32,7 @@ impl Part {
     /// It cannot be made, or this run is making it already.
     pub(super) fn new(target: &Path) -> Result<Self> {
         remove_stale(target);
-        let path = name(target, std::process::id());
+        let path = stale_name(target, std::process::id());
         if !interrupt::guard(&path) {
             interrupt::release(&path);
             return Err(Error::other("this run writes another result there"));
@@ -106,21 +108,14 @@ impl Drop for Part {
     }
 }
 
-/// The name under which a process writes a file.
-fn name(target: &Path, process: u32) -> PathBuf {
-    let mut name = target.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".kvplan-{process}.part"));
-    target.with_file_name(name)
-}
-
 /// Removes the parts of a target whose processes are gone.
-fn remove_stale(target: &Path) {
+pub(super) fn remove_stale(target: &Path) {
     let folder = target.parent().filter(|f| !f.as_os_str().is_empty());
     let entries = std::fs::read_dir(folder.unwrap_or(Path::new(".")));
     for entry in entries.into_iter().flatten().flatten() {
         let found = entry.file_name();
         let process = found.to_str().and_then(process);
-        let own = process.is_some_and(|p| name(target, p).file_name() == Some(&found));
+        let own = process.is_some_and(|p| stale_name(target, p).file_name() == Some(&found));
         let file = entry.file_type().is_ok_and(|t| t.is_file());
         if own && file && process.is_some_and(is_gone) && is_free(&entry.path()) {
             std::fs::remove_file(entry.path()).ok(); // another's to remove, then
@@ -128,7 +123,7 @@ fn remove_stale(target: &Path) {
     }
 }
 
-/// The process in a name that only [`name`] makes: a number as it is printed.
+/// The process in a name that only [`stale_name`] makes: a number as it is printed.
 fn process(name: &str) -> Option<u32> {
     let number = name.strip_suffix(".part")?.rsplit_once(".kvplan-")?.1;
     number

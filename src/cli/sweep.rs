@@ -36,7 +36,9 @@ const WHOLE: Shard = Shard { number: 1, of: 1 };
     after_long_help = "VALUES\n  \
     Split on commas; the parameters of a policy stay with it: policy=full,four-tier:hbm=0.5,window=64\n  \
     are two. batch=1..9+2 is 1,3,5,7,9 and output=1Ki..16Ki*2 doubles. policy.KEY varies a parameter\n  \
-    of the policy. The first --vary is the slowest; a repeated --policy is an axis too, slower still.\n\n\
+    of the policy. The first --vary is the slowest; a repeated --policy is an axis too, slower still.\n  \
+    A value that no deployment could have, a broken file among them, is refused before any cell runs;\n  \
+    a recording that turns out damaged while they run costs its own cells alone.\n\n\
     EQUAL\n  \
     The first policy is the reference; the budget of each other one is solved for the same\n    \
     hbm-peak     HBM at its largest (four-tier's hbm, the budget of those that destroy)\n    \
@@ -103,7 +105,7 @@ pub struct SweepArgs {
 /// Runs it; the answer is no if no cell fits.
 ///
 /// # Errors
-/// Exit 2 for what cannot be asked, 3 for damaged traces, journals and shards.
+/// Exit 2 for what cannot be asked, 3 for broken files, journals and shards.
 pub fn run(args: &SweepArgs, out: &mut Out) -> Result<Answer> {
     if let Some(files) = &args.merge {
         return args.merged(files, out);

@@ -4,6 +4,7 @@
 //! 1 `verify` found a sound but unfinished file; 2 a path that cannot be read or written; 3 damaged or impossible data.
 
 use super::interrupt;
+use super::part::remove_stale;
 use super::same::keep;
 use crate::error::{Cause, Error, Result};
 use crate::trace::{Rows, TraceReader, beside, export, find, half, import, stats, synth, verify};
@@ -216,8 +217,7 @@ fn run_import(args: &ImportArgs, out: &mut dyn Write) -> Result<()> {
         model: args.model.clone(),
     };
     check_apart(&args.file, &args.out)?;
-    let part = beside::part_name(&args.out);
-    interrupt::guard(&part);
+    let part = begun(Some(&args.file), &args.out);
     let made = import::import(&args.file, &options, &args.out)?;
     interrupt::release(&part);
     line(
@@ -229,6 +229,17 @@ fn run_import(args: &ImportArgs, out: &mut dyn Write) -> Result<()> {
             count(made.prompt)
         ),
     )
+}
+
+/// The half of a file that is now made `from` another, removed if the run is interrupted; those of dead processes go, but not
+/// where one of them may be what it is made from.
+fn begun(from: Option<&Path>, out: &Path) -> PathBuf {
+    if from.is_none_or(|f| f.extension().is_none_or(|e| e != "part")) {
+        remove_stale(out);
+    }
+    let part = beside::stale_name(out, std::process::id());
+    interrupt::guard(&part);
+    part
 }
 
 /// Refuses to write a trace over the one it is made from.
@@ -244,11 +255,8 @@ fn run_export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     let reader = find(&args.file)?;
     let parts: Vec<PathBuf> = export::targets(&reader, &args.out)?
         .iter()
-        .map(|t| beside::part_name(t))
+        .map(|t| begun(None, t))
         .collect();
-    for part in &parts {
-        interrupt::guard(part);
-    }
     export::export(&reader, &args.out)?;
     for part in &parts {
         interrupt::release(part);
@@ -258,8 +266,7 @@ fn run_export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 fn run_synth(args: &SynthArgs, out: &mut dyn Write) -> Result<()> {
-    let part = beside::part_name(&args.out);
-    interrupt::guard(&part);
+    let part = begun(args.like.as_deref().map(Path::new), &args.out);
     let (rows, from) = if let (Some(like), Some(steps)) = (&args.like, args.steps) {
         check_apart(Path::new(like), &args.out)?;
         let reader = find(like)?;

@@ -11,7 +11,7 @@ pub mod profiles;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, did_you_mean};
 use crate::plan::Plan;
 use crate::plan::answer::{Alternative, Row};
 use log::{Software, Start};
@@ -165,6 +165,9 @@ pub fn compare(plan: &Plan, start: &Start, hardware: Option<&str>) -> Result<Com
 
 /// The row that is meant: the one named, the only one, or the only one with the memory that the log states.
 fn row<'a>(plan: &'a Plan, start: &Start, hardware: Option<&str>) -> Result<&'a Row> {
+    if let Some(name) = hardware {
+        is_there(plan, name)?;
+    }
     let named = |r: &&Row| hardware.is_none_or(|h| r.hardware == h);
     let alike = |r: &&Row| start.gpus.is_none_or(|n| n == r.gpus);
     let rows: Vec<&Row> = plan.rows.iter().filter(named).filter(alike).collect();
@@ -192,6 +195,25 @@ fn row<'a>(plan: &'a Plan, start: &Start, hardware: Option<&str>) -> Result<&'a 
         cards.join(", ")
     ))
     .help("name the card with --hardware, or plan for as many GPUs with --gpus"))
+}
+
+/// Refuses a card that the plan is not of.
+fn is_there(plan: &Plan, name: &str) -> Result<()> {
+    let mut cards: Vec<&str> = plan.rows.iter().map(|r| r.hardware.as_str()).collect();
+    cards.dedup();
+    if cards.contains(&name) {
+        return Ok(());
+    }
+    let error = Error::usage(format!(
+        "--hardware {name}: the plan has no such card, it has {}",
+        cards.join(", ")
+    ));
+    Err(match did_you_mean(name, cards) {
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None => error.help(format!(
+            "name a card of the plan, or make a plan of this one: kvplan plan --hardware {name} -o plan.json"
+        )),
+    })
 }
 
 /// Usable memory of a row's GPU, as the plan assumed it.

@@ -153,7 +153,7 @@ pub struct InDraws {
     pub fits_share: f64,
     /// In which tiering pays.
     pub pays_share: f64,
-    /// In which the best way that runs today is the one of the verdict.
+    /// In which the card's best way that runs today is the one of its verdict, whichever card is ahead.
     pub best_runnable_share: f64,
 }
 
@@ -197,7 +197,7 @@ pub struct Alternative {
     pub starts: bool,
     /// Why it does not start, or what qualifies it.
     pub remark: Option<String>,
-    /// The outcome in lockstep (all requests at the same length).
+    /// The outcome in lockstep: all requests at the same length, or each at its own from a file, begun together.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The same with requests at independent phases.

@@ -70,7 +70,7 @@ pub fn render(page: &Page) -> String {
 
 fn block(block: &Block) -> String {
     match block {
-        Block::Title(text) => format!("## {text}"),
+        Block::Title(text) => format!("## {}", escape(text)),
         Block::Text(text) => escape(text),
         Block::Verdict(text, _) => format!("**{}**", escape(text)),
         Block::Facts(facts) => {

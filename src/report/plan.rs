@@ -88,6 +88,15 @@ pub(super) fn asked(question: &[Setting]) -> String {
     )
 }
 
+/// Whether requests are of one length, in words.
+pub(super) fn lengths(question: &[Setting]) -> String {
+    let get = |name: &str| question.iter().find(|s| s.name == name);
+    match (get("prompt"), get("occupancy")) {
+        (None, Some(file)) => format!("each request at its own length, from {}", file.value),
+        _ => "all requests at the same length".into(),
+    }
+}
+
 /// A count of tokens in groups of three, where it is plain digits.
 fn grouped(text: &str) -> String {
     text.parse::<u64>().map_or_else(|_| text.to_string(), count)

@@ -5,7 +5,7 @@ use crate::plan::answer::{Alternative, Plan, Row};
 
 use super::cells::{NONE, card, count, figure, letter, value};
 use super::page::{Grid, Page};
-use super::plan::short;
+use super::plan::{lengths, short};
 
 /// Cards side by side that fit 100 columns.
 const SIDE_BY_SIDE: usize = 4;
@@ -49,7 +49,10 @@ pub(super) fn speed(row: &Row, name: &str) -> String {
 
 /// A row a card.
 pub(super) fn cards(page: &mut Page, plan: &Plan) {
-    page.title("By card (output tokens/s over the whole run, all requests at the same length)");
+    let lengths = lengths(&plan.question);
+    page.title(format!(
+        "By card (output tokens/s over the whole run, {lengths})"
+    ));
     let mut grid = Grid::new([
         "CARD",
         "HOLDS\ntokens",

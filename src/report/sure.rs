@@ -21,6 +21,7 @@ pub(super) fn section(page: &mut Page, plan: &Plan) {
         count(u64::from(draws.draws))
     ));
     page.grid(speeds(plan));
+    page.text(stays_best(&plan.rows.iter().collect::<Vec<_>>()));
     page.grid(memories(plan));
     if let Some((row, swings)) = shown(plan) {
         page.text(format!(
@@ -41,7 +42,21 @@ pub(super) fn section(page: &mut Page, plan: &Plan) {
     ));
 }
 
-/// How fast, and in how many draws the verdict stands.
+/// What the column says of these rows that the verdict does not; nothing without draws.
+pub(super) fn stays_best(rows: &[&Row]) -> String {
+    if rows.iter().all(|r| r.in_draws.is_none()) {
+        return String::new();
+    }
+    let own = "STAYS BEST: draws in which no other way that runs today is faster on the same card";
+    match rows {
+        [_] => format!("{own}."),
+        _ => {
+            format!("{own}; in how many a card stays ahead of the others is said with the verdict.")
+        }
+    }
+}
+
+/// How fast, and in how many draws each card's best way stays it.
 fn speeds(plan: &Plan) -> Grid {
     let mut grid = Grid::new([
         "CARD",

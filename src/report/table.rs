@@ -47,7 +47,11 @@ pub fn render(page: &Page, style: Style) -> String {
 
 fn render_block(block: &Block, style: Style) -> String {
     match block {
-        Block::Title(text) => dress(&printable(&heading(text)), "1", style),
+        Block::Title(text) => {
+            let lines = wrap(&heading(text), WIDTH, "", "");
+            let dressed: Vec<String> = lines.iter().map(|l| dress(l, "1", style)).collect();
+            dressed.join("\n")
+        }
         Block::Text(text) => wrap(text, WIDTH, "  ", "  ").join("\n"),
         Block::Verdict(text, mood) => {
             let code = match mood {

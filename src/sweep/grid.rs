@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::scenario::settings::{Given, Origin};
-use crate::scenario::{Settings, Verb, resolve};
+use crate::scenario::{Settings, Verb, inputs, resolve};
 use crate::units::text::group;
 
 use super::MOST_CELLS;
@@ -110,6 +110,14 @@ impl Grid {
             .collect()
     }
 
+    /// The files that the values of a place name, but not those that all cells share.
+    pub(super) fn own_files(&self, place: &[usize]) -> Vec<String> {
+        let axes = self.axes.iter().zip(place);
+        axes.flat_map(|(axis, at)| inputs::files(&axis.key(), &axis.values[*at..=*at]))
+            .filter(|name| std::path::Path::new(name).is_file())
+            .collect()
+    }
+
     /// The settings of the cell at a place, parameters of the policy put in unless `bare`.
     ///
     /// # Errors
@@ -191,6 +199,8 @@ const ALONE: &[&str] = &[
     "compact",
     "layout",
     "occupancy",
+    "arrivals",
+    "lengths",
     "phase",
     "memory-fraction",
     "trace",
@@ -210,6 +220,9 @@ fn check_base(base: &Settings) -> Result<()> {
 fn alone(name: &str, texts: &[String], origin: Origin) -> Result<()> {
     let mut settings = Settings::defaults(Verb::Simulate);
     settings.set(name, texts, origin)?;
+    if name == "lengths" {
+        settings.set("arrivals", &["all".into()], Origin::Flag)?; // it says how long those that come are
+    }
     if name == "trace" {
         // Traces of several prompt lengths are no mistake where the sweep names a prompt; its cells know.
         let prompt = settings.get("prompt").map(Given::text);
@@ -236,7 +249,22 @@ fn check(axis: &Axis) -> Result<()> {
     let last = axis.values.len() - 1;
     let step = if last < JUDGED { 1 } else { last };
     for value in axis.values.iter().step_by(step) {
-        alone(name, std::slice::from_ref(value), Origin::Flag)?;
+        alone(name, std::slice::from_ref(value), Origin::Flag)
+            .map_err(|e| named(name, value, e))?;
     }
     Ok(())
+}
+
+/// An error about a value that may be a file, with the flag and the value where it does not say so itself.
+fn named(name: &str, value: &str, e: Error) -> Error {
+    if inputs::files(name, &[value.into()]).is_empty() || e.message.starts_with("--") {
+        return e;
+    }
+    let known = e.message.contains(value);
+    let flag = format!("--vary {name}");
+    e.about(&if known {
+        flag
+    } else {
+        format!("{flag}={value}")
+    })
 }

@@ -4,8 +4,10 @@
 //! says which cells there are ([`grid`]), in which order they share replays (`work`), which of them are not dominated
 //! ([`pareto`]), how policies are brought to something equal ([`equal`]), and what survives a kill ([`journal`]). A cell
 //! that cannot be asked (a contradiction, GPUs that do not divide the heads) is a cell with its reason: one bad corner
-//! must not cost the grid. Damage in a recording stops the sweep, since every cell would rest on it. Beyond one machine a
-//! grid is cut into shards ([`shard`]) that an existing scheduler runs, and [`merge`] joins them.
+//! must not cost the grid. A broken file among the values of an axis stops the sweep before any cell runs, if a look at it
+//! tells; damage that only running comes upon (a chunk of a recording) is a reason of the cells that rest on that file, and
+//! in a file that all cells rest on it stops the sweep. Beyond one machine a grid is cut into shards ([`shard`]) that an
+//! existing scheduler runs, and [`merge`] joins them.
 //!
 //! Rival design: a shell loop over `simulate`; it opens and replays the recording in every cell, and a value that makes
 //! no sense is found an hour in. Ignored: cells that could be left out because a neighbour decides them (the grid is

@@ -7,6 +7,7 @@
 use rayon::prelude::*;
 
 use crate::error::{Cause, Error, Result};
+use crate::metrics::Outcome;
 use crate::plan::{Placement, Recordings, placement, simulate_on};
 use crate::scenario::{Scenario, TraceRef, resolve};
 
@@ -24,7 +25,7 @@ const STEPS: u64 = 1 << 21;
 /// Runs all cells but the `finished` ones, and gives all of them, in no order. Each new one is first shown to `sink`.
 ///
 /// # Errors
-/// What concerns the whole sweep: damage in a recording, a broken law, an error of `sink`.
+/// What concerns the whole sweep: damage in a file that all cells rest on, a broken law, an error of `sink`.
 pub fn run(
     sweep: &Sweep,
     finished: Vec<Cell>,
@@ -54,7 +55,7 @@ pub fn run_shard(
         .filter(|index| !done[*index])
         .peekable();
     let mut cells = finished;
-    let mut shelf = Shelf::default();
+    let mut shelf = Shelf::of(grid);
     while left.peek().is_some() {
         let indices: Vec<usize> = left.by_ref().take(WINDOW).collect();
         let asked: Vec<Asked> = indices
@@ -98,15 +99,36 @@ struct Asked {
     placement: Option<Placement>,
 }
 
-/// An error of one cell as its reason; one that concerns all stays an error.
-fn reason<T>(outcome: Result<T>) -> Result<std::result::Result<T, String>> {
-    match outcome {
-        Ok(value) => Ok(Ok(value)),
-        Err(e) if matches!(e.cause, Cause::Usage | Cause::Infeasible) => Ok(Err(match e.help {
-            Some(help) => format!("{}; {help}", e.message),
-            None => e.message,
-        })),
-        Err(e) => Err(e),
+/// An error of one cell as its reason; one that concerns all stays an error. `own` are the files that the cell has and others
+/// have not.
+fn reason<T>(
+    outcome: Result<T>,
+    own: impl Fn() -> Vec<String>,
+) -> Result<std::result::Result<T, String>> {
+    let e = match outcome {
+        Ok(value) => return Ok(Ok(value)),
+        Err(e) => e,
+    };
+    match e.cause {
+        Cause::Usage | Cause::Infeasible => Ok(Err(words(e))),
+        Cause::Data if own().iter().any(|file| is_of(&e, file)) => Ok(Err(words(e))),
+        _ => Err(e),
+    }
+}
+
+/// Whether an error says that a file is broken: it names the file, or stands in it.
+fn is_of(e: &Error, file: &str) -> bool {
+    let place = e.place.as_ref();
+    e.message.contains(file) || place.is_some_and(|p| p.file == file)
+}
+
+/// An error in a line, with the file that it stands in and the way out.
+fn words(e: Error) -> String {
+    let file = e.place.filter(|_| e.cause == Cause::Data);
+    let message = file.map_or(e.message.clone(), |p| format!("{}: {}", p.file, e.message));
+    match e.help {
+        Some(help) => format!("{message}; {help}"),
+        None => message,
     }
 }
 
@@ -118,7 +140,8 @@ impl Asked {
     fn new(sweep: &Sweep, index: usize) -> Result<Self> {
         let place = sweep.grid.place(index);
         let solved = sweep.solves(&place);
-        let scenario = reason(scenario(&sweep.grid, &place, solved))?;
+        let own = || sweep.grid.own_files(&place);
+        let scenario = reason(scenario(&sweep.grid, &place, solved), own)?;
         // A budget that is still to be solved is no placement yet.
         let placement = match &scenario {
             Ok(s) if !solved => placement(s).ok(),
@@ -156,20 +179,28 @@ impl Asked {
                 return Ok(cell);
             }
         };
-        let traces = open.of(&scenario.trace)?;
-        let outcome = if sweep.solves(&self.place) {
-            reason(self.solved(sweep, scenario, traces))?.map(|(solved, outcome)| {
-                cell.equal = Some(solved);
-                outcome
-            })
-        } else {
-            reason(simulate_on(scenario, traces))?
-        };
-        match outcome {
-            Ok(outcome) => cell.outcome = Some(outcome),
+        let ran = open
+            .get(&scenario.trace)
+            .and_then(|traces| self.outcome(sweep, scenario, traces));
+        match reason(ran, || sweep.grid.own_files(&self.place))? {
+            Ok((solved, outcome)) => (cell.equal, cell.outcome) = (solved, Some(outcome)),
             Err(why) => cell.refused = Some(why),
         }
         Ok(cell)
+    }
+
+    /// The outcome, and how its policy's budget was solved where it was.
+    fn outcome(
+        &self,
+        sweep: &Sweep,
+        scenario: &Scenario,
+        traces: &Recordings,
+    ) -> Result<(Option<Solved>, Outcome)> {
+        if sweep.solves(&self.place) {
+            let (solved, outcome) = self.solved(sweep, scenario, traces)?;
+            return Ok((Some(solved), outcome));
+        }
+        Ok((None, simulate_on(scenario, traces)?))
     }
 
     /// The cell with its policy's budget solved.
@@ -178,7 +209,7 @@ impl Asked {
         sweep: &Sweep,
         own: &Scenario,
         traces: &Recordings,
-    ) -> Result<(Solved, crate::metrics::Outcome)> {
+    ) -> Result<(Solved, Outcome)> {
         let equal = sweep
             .equal
             .ok_or_else(|| Error::internal("nothing to be equal at"))?;
@@ -215,7 +246,7 @@ fn asked_as_solved(mut scenario: Scenario) -> Scenario {
 }
 
 /// The scenario with the policy of an outcome.
-fn scenario_of(own: &Scenario, outcome: &crate::metrics::Outcome) -> Scenario {
+fn scenario_of(own: &Scenario, outcome: &Outcome) -> Scenario {
     Scenario {
         policy: outcome.policy.clone(),
         ..own.clone()
@@ -233,14 +264,23 @@ impl Sweep {
     }
 }
 
-/// Open recordings of a window.
-#[derive(Default)]
+/// Open recordings of a window, or why they do not open.
 struct Shelf {
-    open: Vec<(TraceRef, Recordings)>,
+    open: Vec<(TraceRef, Result<Recordings>)>,
+    /// Whether cells have recordings of their own.
+    varied: bool,
 }
 
 impl Shelf {
-    /// Opens what a window needs, forgets the rest, replays.
+    fn of(grid: &Grid) -> Self {
+        Self {
+            open: Vec::new(),
+            varied: grid.axes.iter().any(|a| a.key() == "trace"),
+        }
+    }
+
+    /// Opens what a window needs, forgets the rest, replays. Damage in one recording of several is left to the cells that ask
+    /// for it.
     fn prepare(&mut self, window: &[Asked]) -> Result<()> {
         let mut wanted: Vec<(TraceRef, Vec<Placement>)> = Vec::new();
         for asked in window {
@@ -258,20 +298,24 @@ impl Shelf {
             .retain(|(t, _)| wanted.iter().any(|(w, _)| w == t));
         for (trace, placements) in wanted {
             if !self.open.iter().any(|(t, _)| *t == trace) {
-                let recordings = Recordings::open(&trace)?;
-                self.open.push((trace.clone(), recordings));
+                self.open.push((trace.clone(), Recordings::open(&trace)));
             }
-            let recordings = self.of(&trace)?;
-            recordings.keep(&placements);
-            recordings.prepare(&placements)?;
+            let replayed = self.get(&trace).and_then(|recordings| {
+                recordings.keep(&placements);
+                recordings.prepare(&placements)
+            });
+            match replayed {
+                Err(e) if e.cause == Cause::Data && self.varied => {}
+                all => all?,
+            }
         }
         Ok(())
     }
 
-    fn of(&self, trace: &TraceRef) -> Result<&Recordings> {
+    fn get(&self, trace: &TraceRef) -> Result<&Recordings> {
         let found = self.open.iter().find(|(t, _)| t == trace);
-        found
-            .map(|(_, recordings)| recordings)
-            .ok_or_else(|| Error::internal("a recording of the sweep is not open"))
+        let (_, recordings) =
+            found.ok_or_else(|| Error::internal("a recording of the sweep is not open"))?;
+        recordings.as_ref().map_err(Clone::clone)
     }
 }

@@ -1,8 +1,32 @@
 //! Files written beside their final name and renamed when finished, so that a name never holds half a file.
+//!
+//! What a kill leaves is worth keeping or not. Rows of a recording cost hours: `FILE.PID.part` stays until `record --resume`
+//! or an import has taken it up. What is imported, drawn or exported is made again from what it came from:
+//! `FILE.kvplan-PID.part` is held while its process lives, and whoever writes the same file next may remove it. Rival: one name
+//! for both, where only a look into a file, cut anywhere, tells which of them it is.
 
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+
+/// What becomes of half a file if its process is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// Somebody goes on from it.
+    Kept,
+    /// It is made again.
+    Stale,
+}
+
+impl Half {
+    /// Its name, while this process writes `path`.
+    pub(crate) fn name(self, path: &Path) -> PathBuf {
+        match self {
+            Self::Kept => part_name(path),
+            Self::Stale => stale_name(path, std::process::id()),
+        }
+    }
+}
 
 /// `FILE` becomes `FILE.PID.part`: two processes that write the same file never share a part, and the part that a killed
 /// run left behind is never overwritten by the run that imports it.
@@ -12,8 +36,20 @@ pub fn part_name(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Creates `FILE.PID.part`.
-pub(crate) fn create(path: &Path) -> Result<File> {
+/// `FILE` becomes `FILE.kvplan-PID.part`.
+pub fn stale_name(path: &Path, process: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".kvplan-{process}.part"));
+    name.into()
+}
+
+/// Removes what this process has of a file that it makes no more.
+pub(crate) fn discard(path: &Path) {
+    let _ = std::fs::remove_file(Half::Stale.name(path));
+}
+
+/// Creates the half of a file.
+pub(crate) fn create(path: &Path, half: Half) -> Result<File> {
     if path.as_os_str() == "-" {
         return Err(cannot_write(path, &"a trace is not written to stdout"));
     }
@@ -24,13 +60,15 @@ pub(crate) fn create(path: &Path) -> Result<File> {
     if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
         return Err(cannot_write(path, &"it is a pipe or a device"));
     }
-    File::create(part_name(path)).map_err(|e| cannot_write(path, &e))
+    let file = File::create(half.name(path)).map_err(|e| cannot_write(path, &e))?;
+    file.try_lock().ok(); // where files have no locks, the number of the process is all there is
+    Ok(file)
 }
 
-/// Flushes `FILE.PID.part` to the disk and gives it its name.
-pub(crate) fn publish(file: &File, path: &Path) -> Result<()> {
+/// Flushes the half of a file to the disk and gives it its name.
+pub(crate) fn publish(file: &File, path: &Path, half: Half) -> Result<()> {
     file.sync_all()
-        .and_then(|()| std::fs::rename(part_name(path), path))
+        .and_then(|()| std::fs::rename(half.name(path), path))
         .map_err(|e| cannot_write(path, &e))
 }
 

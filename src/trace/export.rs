@@ -4,7 +4,7 @@
 //! beside and renamed, the JSON last, so that a pair is never half there.
 
 use crate::error::{Error, Result};
-use crate::trace::beside;
+use crate::trace::beside::{self, Half};
 use crate::trace::header::Header;
 use crate::trace::import::raw::{FORMAT, RawMeta, sibling};
 use crate::trace::reader::TraceReader;
@@ -42,7 +42,7 @@ pub fn export(reader: &TraceReader, out: &Path) -> Result<()> {
     let result = write_all(reader, &meta, &targets);
     if result.is_err() {
         for target in &targets {
-            let _ = std::fs::remove_file(beside::part_name(target));
+            beside::discard(target);
         }
     }
     result
@@ -53,7 +53,7 @@ fn write_all(reader: &TraceReader, meta: &RawMeta, targets: &[PathBuf]) -> Resul
         .map_err(|e| Error::internal(format!("the JSON of a raw pair cannot be written: {e}")))?;
     let mut files = Vec::new();
     for target in targets {
-        files.push(beside::create(target)?);
+        files.push(beside::create(target, Half::Stale)?);
     }
     for (section, (file, target)) in files.iter_mut().zip(targets).enumerate() {
         let is_json = section + 1 == targets.len();
@@ -64,7 +64,7 @@ fn write_all(reader: &TraceReader, meta: &RawMeta, targets: &[PathBuf]) -> Resul
         }
     }
     for (file, target) in files.iter().zip(targets) {
-        beside::publish(file, target)?;
+        beside::publish(file, target, Half::Stale)?;
     }
     Ok(())
 }

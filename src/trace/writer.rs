@@ -1,14 +1,15 @@
 //! Writing a trace while it is being recorded.
 //!
 //! Rows are gathered until a chunk is full, then all sections' chunks of those rows go out in one write: after a kill
-//! `FILE.PID.part` holds everything up to the last full chunk and opens as a partial trace. [`TraceWriter::finish`] adds the
-//! end record, flushes to the disk and renames. Dropping a writer leaves the partial file. Memory is one chunk group.
+//! `FILE.PID.part` (`FILE.kvplan-PID.part` where rows are made again, not recorded; `beside`) holds everything up to the last
+//! full chunk and opens as a partial trace. [`TraceWriter::finish`] adds the end record, flushes to the disk and renames.
+//! Dropping a writer leaves the partial file. Memory is one chunk group.
 //!
 //! Weights are checked (finite, not negative) as they come; sums are the importer's business, because a recorder that
 //! drops positions on purpose writes rows that do not sum to 1.
 
 use crate::error::{Error, Result};
-use crate::trace::beside;
+use crate::trace::beside::{self, Half};
 use crate::trace::half;
 use crate::trace::header::{Header, MAX_TOKENS};
 use crate::trace::layout::{MAX_PAYLOAD, Record, Tag, preamble};
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 pub struct TraceWriter {
     file: File,
     path: PathBuf,
+    half: Half,
     header: Header,
     /// Next section that still owes its once block.
     once: usize,
@@ -43,13 +45,23 @@ impl TraceWriter {
     /// # Errors
     /// Usage if the path cannot be written; data if the header contradicts itself.
     pub fn create(path: &Path, header: Header) -> Result<Self> {
+        Self::begin(path, header, Half::Kept)
+    }
+
+    /// The same for rows that can be made again: creates `FILE.kvplan-PID.part`.
+    pub(crate) fn remade(path: &Path, header: Header) -> Result<Self> {
+        Self::begin(path, header, Half::Stale)
+    }
+
+    fn begin(path: &Path, header: Header, half: Half) -> Result<Self> {
         header.validate()?;
         let json = serde_json::to_vec(&header)
             .map_err(|e| Error::internal(format!("the trace header cannot be written: {e}")))?;
         let start = preamble(&json)?;
         let mut writer = Self {
-            file: beside::create(path)?,
+            file: beside::create(path, half)?,
             path: path.into(),
+            half,
             once: 0,
             first: 0,
             sections: header.sections.iter().map(|_| Pending::default()).collect(),
@@ -254,7 +266,7 @@ impl TraceWriter {
             self.flush()?;
         }
         self.write(&Record::done(rows).encode())?;
-        beside::publish(&self.file, &self.path)
+        beside::publish(&self.file, &self.path, self.half)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {

@@ -3,9 +3,11 @@
 //! JSON lines or CSV with a header; columns by name, as public traces spell them: arrival in seconds (`arrival_s`), in
 //! milliseconds (`timestamp`, `timestamp_ms`) or as a date and time; prompt and output tokens (`input_toks`,
 //! `ContextTokens`, `input_length`, `prompt_tokens`, ...); ids of prompt blocks of 16 (`block16_ids`) or 512 tokens
-//! (`hash_ids`), equal ids meaning equal text from the start on. The first arrival is the start of the run. A request of no
-//! output is refused: it failed or was never served, and a server makes a token for what it serves. Read whole and bounded, each refusal at its line. Rival: an engine's own log, which holds
-//! what that engine did with the load, not the load.
+//! (`hash_ids`), equal ids meaning equal text from the start on. They are those of the whole prompt, the last block begun or
+//! left out, or none: other numbers mean blocks of another size, which would share too much or too little, and are refused,
+//! as are blocks of two sizes in one file. The first arrival is the start of the run. A request of no output is refused: it
+//! failed or was never served, and a server makes a token for what it serves. Read whole and bounded, each refusal at its
+//! line. Rival: an engine's own log, which holds what that engine did with the load, not the load.
 
 use std::path::{Path, PathBuf};
 
@@ -92,6 +94,7 @@ impl Recorded {
         let text = text.trim_start_matches('\u{feff}');
         let mut entries: Vec<Entry> = Vec::new();
         let mut head: Option<Vec<String>> = None;
+        let mut size = None;
         for (number, line) in (1usize..).zip(text.lines()) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -106,7 +109,9 @@ impl Recorded {
                 return Err(wrong("more than 1,048,576 requests".into()));
             }
             if line.starts_with('{') {
-                entries.push(object(line).map_err(wrong)?);
+                let entry = object(line).map_err(wrong)?;
+                one_size(&mut size, &entry).map_err(wrong)?;
+                entries.push(entry);
             } else if let Some(head) = &head {
                 entries.push(row(head, line).map_err(wrong)?);
             } else {
@@ -248,10 +253,47 @@ fn object(line: &str) -> Line<Entry> {
     let mut entry = entry(at, figure(PROMPT)?, figure(OUTPUT)?)?;
     for (name, tokens) in BLOCKS {
         if let Some(ids) = value.get(name) {
-            entry.blocks = Some((self::ids(name, ids)?, tokens));
+            let ids = self::ids(name, ids)?;
+            whole_prompt(name, ids.len(), tokens, entry.prompt)?;
+            if entry.blocks.replace((ids, tokens)).is_some() {
+                return Err(two_sizes());
+            }
         }
     }
     Ok(entry)
+}
+
+/// Refuses ids that are not those of all blocks of a prompt: with the last block that is begun, without it, or none at all.
+fn whole_prompt(name: &str, ids: usize, block: u32, prompt: u32) -> Line<()> {
+    let (full, begun) = (prompt / block, prompt.div_ceil(block));
+    if ids == 0 || [full, begun].iter().any(|n| ids == *n as usize) {
+        return Ok(());
+    }
+    let blocks = if full == begun {
+        format!("{full}")
+    } else {
+        format!("{full} or {begun}")
+    };
+    let (other, size) = BLOCKS[usize::from(name == BLOCKS[0].0)];
+    Err(format!(
+        "`{name}` has {ids} ids, and a prompt of {prompt} tokens has {blocks} blocks of {block}: name blocks of {size} \
+         `{other}`, or leave the ids out"
+    ))
+}
+
+/// Refuses blocks of another size than those of the lines before.
+fn one_size(size: &mut Option<u32>, entry: &Entry) -> Line<()> {
+    let own = entry.blocks.as_ref().map(|b| b.1);
+    if size.is_some() && own.is_some() && *size != own {
+        return Err(two_sizes());
+    }
+    *size = size.or(own);
+    Ok(())
+}
+
+fn two_sizes() -> String {
+    let [(one, _), (other, _)] = BLOCKS;
+    format!("`{one}` and `{other}` are blocks of two sizes: leave those of one")
 }
 
 fn ids(name: &str, value: &Value) -> Line<Vec<u32>> {
@@ -338,6 +380,54 @@ mod tests {
         assert!((days("2024-02-28 00:00:00", "2024-03-01 00:00:00") - 2.0).abs() < 1e-9);
         assert!((days("2022-03-01 00:00:00", "2023-03-01 12:00:00") - 365.5).abs() < 1e-9);
         assert!((s("1500") - 1.5).abs() < 1e-12);
+    }
+
+    /// Blocks of 512: 1,100 tokens are two full ones and one begun, 1,024 are two.
+    #[test]
+    fn ids_are_those_of_the_whole_prompt() {
+        let line = |key: &str, prompt: u32, ids: &str| {
+            format!(
+                "{{\"arrival_s\":0,\"input_toks\":{prompt},\"output_toks\":1,\"{key}\":[{ids}]}}\n"
+            )
+        };
+        let taken = |text: &str| Recorded::parse(text, "x").map(|r| r.blocks);
+        for (prompt, ids) in [
+            (1100, "1,2,3"),
+            (1100, "1,2"),
+            (1024, "1,2"),
+            (500, ""),
+            (1100, ""),
+        ] {
+            let blocks = taken(&line("hash_ids", prompt, ids)).unwrap();
+            assert_eq!(blocks[0].len(), ids.split_terminator(',').count());
+        }
+        let first = line("hash_ids", 1100, "1,2,3");
+        for (key, prompt, ids, why) in [
+            (
+                "hash_ids",
+                1100,
+                "1",
+                "has 1 ids, and a prompt of 1100 tokens has 2 or 3 blocks of 512: name blocks of 16 `block16_ids`",
+            ),
+            ("hash_ids", 1100, "1,2,3,4", "has 4 ids"),
+            ("hash_ids", 1024, "1,2,3", "has 2 blocks of 512"),
+            (
+                "block16_ids",
+                40,
+                "1",
+                "has 2 or 3 blocks of 16: name blocks of 512 `hash_ids`",
+            ),
+            ("block16_ids", 40, "1,2,3", "blocks of two sizes"),
+        ] {
+            let e = taken(&(first.clone() + &line(key, prompt, ids))).unwrap_err();
+            assert_eq!(e.exit_code(), 3);
+            assert!(
+                e.message.contains("line 2: ") && e.message.contains(why),
+                "{e}"
+            );
+        }
+        let both = first.replace("]}", "],\"block16_ids\":[]}");
+        assert!(taken(&both).unwrap_err().message.contains("two sizes"));
     }
 
     #[test]

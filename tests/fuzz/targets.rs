@@ -321,10 +321,10 @@ fn imported(dir: &Path, ending: &str, input: &[u8]) -> Outcome {
             Outcome::Accepted(format!("{rows} rows"))
         }
         Err(e) => {
-            let left: Vec<PathBuf> = [&out, &out.with_extension("kvt.part")]
+            let half = kvplan::trace::beside::stale_name(&out, std::process::id());
+            let left: Vec<PathBuf> = [out.clone(), half]
                 .into_iter()
                 .filter(|p| p.exists())
-                .cloned()
                 .collect();
             assert!(left.is_empty(), "{e}: left {left:?}");
             refused(&e)

@@ -173,8 +173,16 @@ fn the_card_is_the_one_named_or_the_one_with_that_memory() {
     let e = compare(plan, &of("vllm-0.19.log"), None).unwrap_err();
     assert_eq!(e.cause, Cause::Usage);
     assert!(e.message.contains("1 x h100-sxm, 1 x l40s"), "{e}");
-    let e = compare(plan, &of("vllm-0.19.log"), Some("b200")).unwrap_err();
-    assert_eq!(e.cause, Cause::Usage);
+    // A card that is not there is said to be missing, whether or not the log alone would tell which row is meant.
+    for log in ["vllm-0.19.log", "vllm-0.8.log"] {
+        let e = compare(plan, &of(log), Some("b200")).unwrap_err();
+        assert_eq!(e.cause, Cause::Usage);
+        let said = "--hardware b200: the plan has no such card, it has h100-sxm, l40s";
+        assert_eq!(e.message, said);
+        assert!(e.help.unwrap().contains("kvplan plan --hardware b200"));
+    }
+    let e = compare(plan, &of("vllm-0.8.log"), Some("h100-sxn")).unwrap_err();
+    assert_eq!(e.help.as_deref(), Some("did you mean `h100-sxm`?"));
     let two = start("tensor_parallel_size=2\nAvailable KV cache memory: 9.5 GiB\n");
     let e = compare(plan, &two, Some("h100-sxm")).unwrap_err();
     assert!(e.message.contains("the log is of 2 GPUs"), "{e}");

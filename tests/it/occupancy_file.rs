@@ -5,6 +5,8 @@ use std::process::Command;
 
 use kvplan::error::Cause;
 use kvplan::plan::{plan, simulate};
+use kvplan::report::document;
+use kvplan::report::document::source::{Saved, Source};
 use kvplan::scenario::settings::Origin;
 use kvplan::scenario::{Scenario, Settings, Verb, resolve};
 use kvplan::workload::Lengths;
@@ -287,6 +289,28 @@ fn plan_takes_a_file_and_has_no_steady_state() {
     }
     let page = kvplan::report::table::plan(&answer, kvplan::report::Style { color: false });
     assert!(page.contains("each as long as"), "{page}");
+    // No form says that requests are of one length.
+    let markdown = kvplan::report::md::plan(&answer);
+    let own = format!(
+        "each request at its own length, from {}",
+        file.path().display()
+    );
+    let source = {
+        let text = kvplan::report::json::pretty(&answer).unwrap();
+        let saved = Saved::Plan(Box::new(answer.clone()));
+        Source::of("plan.json".into(), &text, saved)
+    };
+    let document = document::document(&[source]);
+    for (text, says) in [
+        (page, true),
+        (markdown.replace('\\', ""), true),
+        (kvplan::report::html::render(&document).unwrap(), true),
+        (kvplan::report::md::document(&document), false), // without captions
+    ] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(text.contains(&own), says, "{text}");
+        assert!(!text.contains("the same length"), "{text}");
+    }
     assert!(
         !answer
             .question

@@ -2,8 +2,9 @@
 
 use kvplan::metrics::Outcome;
 use kvplan::plan::answer::Plan;
+use kvplan::report::document::source::{Saved, Source};
 use kvplan::report::formulas::{Formula, OUTCOME, ROW, SERVING, SOLVED, SOME};
-use kvplan::report::{Style, csv, explain, json, md, table};
+use kvplan::report::{Style, csv, document, explain, html, json, md, table};
 use serde_json::Value;
 
 const PLAN: &str = include_str!("fixtures/plan.json");
@@ -80,6 +81,38 @@ fn an_answer_comes_in_the_order_in_which_one_decides() {
         })
         .collect();
     assert!(places.is_sorted(), "{places:?}");
+}
+
+/// The verdict counts the draws in which a card stays ahead of the others, the column those in which a way stays the best of its
+/// card: where both stand, the page says which is which, and of one card nothing about others.
+#[test]
+fn what_stays_best_of_what_is_said_in_every_form() {
+    let several = plan();
+    let mut one = plan();
+    one.rows.truncate(1);
+    for (plan, others) in [(several, true), (one, false)] {
+        let text = json::pretty(&plan).unwrap();
+        let source = Source::of("p.json".into(), &text, Saved::Plan(Box::new(plan.clone())));
+        let document = document::document(&[source]);
+        for page in [
+            table::plan(&plan, Style::default()),
+            md::plan(&plan),
+            md::document(&document),
+            html::render(&document).unwrap(),
+        ] {
+            let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+            let at = page.find("STAYS BEST: draws in which no other way that runs today is faster");
+            assert!(at.is_some(), "{page}");
+            assert_eq!(
+                page.contains("stays ahead of the others is said with the verdict"),
+                others
+            );
+        }
+        let mut undrawn = plan;
+        undrawn.draws = None;
+        undrawn.rows.iter_mut().for_each(|r| r.in_draws = None);
+        assert!(!md::plan(&undrawn).contains("STAYS BEST"));
+    }
 }
 
 /// The row of the H100 in the fixture: all in HBM does not fit, the engine preempts at 46, streaming gives 25.3, staged

@@ -547,3 +547,127 @@ fn a_closed_pipe_is_no_error() {
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
 }
+
+/// Recordings in a folder: one sound, one with a wrong byte in its rows 384 to 416, one with a wrong byte in its header.
+fn recordings(folder: &Path) -> [String; 3] {
+    let paths = ["sound.kvt", "rows.kvt", "header.kvt"]
+        .map(|name| folder.join(name).to_str().unwrap().to_string());
+    let drawn = ["trace", "synth", "--prompt", "128", "--rows", "600", "-o"];
+    let (code, _, err) = run(&[&drawn[..], &[&paths[0]]].concat());
+    assert_eq!(code, 0, "{err}");
+    let whole = fs::read(&paths[0]).unwrap();
+    for (path, at) in paths[1..].iter().zip([whole.len() / 2, 30]) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        fs::write(path, bytes).unwrap();
+    }
+    paths
+}
+
+/// Damage in the rows of one recording costs the cells that read them; the others, and shorter ones of the same file, run.
+#[test]
+fn a_damaged_recording_among_several_costs_its_own_cells() {
+    let folder = tempfile::tempdir().unwrap();
+    let [sound, rows, _] = recordings(folder.path());
+    let both = format!("trace={sound},{rows}");
+    let varied = [
+        "--vary",
+        &both,
+        "--vary",
+        "batch=1,2",
+        "--vary",
+        "output=100,600",
+    ];
+    let answer = sweep_json(&varied);
+    for cell in cells(&answer) {
+        let lost = cell["vary"]["trace"] == rows.as_str() && cell["vary"]["output"] == "600";
+        let why = cell["refused"].as_str().unwrap_or_default();
+        assert_eq!(lost, cell["outcome"].is_null(), "{cell}");
+        assert_eq!(
+            lost,
+            why.contains("rows.kvt: rows ")
+                && why.contains("are damaged")
+                && why.contains("; copy"),
+            "{why}"
+        );
+    }
+    assert_eq!(cells(&answer).len(), 8);
+    // The same where a budget is solved on it.
+    let solved = [
+        "--policy",
+        "four-tier",
+        "--policy",
+        "h2o-mean",
+        "--equal",
+        "hbm-peak",
+    ];
+    let answer = sweep_json(&[&["--vary", &both, "--output", "600"], &solved[..]].concat());
+    for cell in cells(&answer) {
+        let why = cell["refused"].as_str().unwrap_or_default();
+        let lost = cell["vary"]["trace"] == rows.as_str();
+        assert_eq!(lost, why.contains("are damaged"), "{cell}");
+        assert_eq!(lost, cell["outcome"].is_null(), "{cell}");
+    }
+    // What all cells rest on stops the sweep.
+    let (code, out, err) = run(&["sweep", "--trace", &rows, "--vary", "batch=1,2"]);
+    assert!(code == 3 && out.is_empty(), "{out}{err}");
+    assert!(err.contains("rows.kvt: rows "), "{err}");
+}
+
+/// What a look tells is refused before any cell runs, with the flag and the value.
+#[test]
+fn a_broken_file_among_values_is_named_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let [sound, _, header] = recordings(here);
+    let file = |name: &str, text: &str| {
+        fs::write(here.join(name), text).unwrap();
+        here.join(name).to_str().unwrap().to_string()
+    };
+    let machine = file("machine.toml", "[gpuu]\n");
+    let lengths = file("lengths.csv", "1,2\nx,3\n");
+    let requests = file("requests.jsonl", "{\"arrival_s\":0,\"input_toks\":100}\n");
+    let gone = here.join("gone.toml").to_str().unwrap().to_string();
+    let result = here.join("r.json");
+    for (vary, code, words) in [
+        (
+            format!("trace={sound},{header}"),
+            3,
+            format!("--vary trace: {header}: "),
+        ),
+        (
+            format!("hardware=gh200,{machine}"),
+            3,
+            format!("--vary hardware={machine}: "),
+        ),
+        (
+            format!("hardware=gh200,{gone}"),
+            2,
+            format!("--vary hardware: {gone}: "),
+        ),
+        (
+            format!("occupancy=lockstep,{lengths}"),
+            3,
+            format!("--vary occupancy: lengths {lengths}, line 2"),
+        ),
+        (
+            format!("arrivals=all,{requests}"),
+            3,
+            format!("--vary arrivals: arrivals {requests}, line 1"),
+        ),
+    ] {
+        let args = [
+            "sweep",
+            "--vary",
+            &vary,
+            "--vary",
+            "batch=1,2",
+            "-o",
+            result.to_str().unwrap(),
+        ];
+        let (ours, _, err) = run(&args);
+        assert_eq!(ours, code, "{vary}: {err}");
+        assert!(err.contains(&words), "{vary}: {err}");
+        assert!(!here.join("r.json.part").exists() && !result.exists());
+    }
+}

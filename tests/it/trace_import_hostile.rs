@@ -22,7 +22,7 @@ fn refused(from: &Path, prompt: Option<u32>) -> Error {
     assert!(!out.exists(), "{e}");
     assert!(
         !from
-            .with_extension(format!("out.kvt.{}.part", std::process::id()))
+            .with_extension(format!("out.kvt.kvplan-{}.part", std::process::id()))
             .exists(),
         "{e}"
     );

@@ -5,6 +5,7 @@ use clap::Parser;
 use kvplan::cli::trace::{TraceCommand, run};
 use kvplan::error::Result;
 use std::fs;
+use std::path::Path;
 
 #[derive(Parser)]
 struct Line {
@@ -124,4 +125,81 @@ fn a_path_that_is_not_there() {
         assert_eq!((e.exit_code(), out.as_str()), (2, ""));
         assert!(e.message.contains("no/such.kvt"), "{e}");
     }
+}
+
+/// Names in a folder that begin so and end in `.part`.
+fn halves(folder: &Path, target: &str) -> Vec<String> {
+    let all = fs::read_dir(folder).unwrap();
+    let names = all.map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut halves: Vec<String> = names
+        .filter(|n| {
+            n.strip_suffix(".part")
+                .is_some_and(|n| n.starts_with(target))
+        })
+        .collect();
+    halves.sort();
+    halves
+}
+
+/// Half of a drawing or an import is made again, so what a kill left of it goes; half of a recording is not, and stays.
+#[test]
+fn what_a_killed_run_left_goes_with_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (gone, recorded) = (".kvplan-4000000000.part", ".4000000000.part"); // no process has such a number
+    let leave = |target: &str| {
+        for half in [gone, recorded] {
+            fs::write(at(target) + half, small()).unwrap();
+        }
+    };
+    let (drawn, whole, pair) = (at("drawn.kvt"), at("whole.kvt"), at("pair.json"));
+    for target in ["drawn.kvt", "whole.kvt", "pair.json", "pair.rows.f16"] {
+        leave(target);
+    }
+    answer(&["synth", "--prompt", "8", "--rows", "20", "-o", &drawn]);
+    answer(&["import", &drawn, "-o", &whole]);
+    answer(&["export", &drawn, "-o", &pair]);
+    for target in ["drawn.kvt", "whole.kvt", "pair.json", "pair.rows.f16"] {
+        let left = halves(dir.path(), target);
+        assert_eq!(left, [format!("{target}{recorded}")]);
+    }
+    // What is read is kept, whatever its name.
+    leave("whole.kvt");
+    for half in [gone, recorded] {
+        let half = whole.clone() + half;
+        answer(&["import", &half, "-o", &whole]);
+        assert!(fs::exists(&half).unwrap(), "{half}");
+    }
+}
+
+/// A run that is killed while it draws.
+#[test]
+fn a_killed_drawing_is_cleared_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("drawn.kvt");
+    let draw = |rows: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kvplan"));
+        command.args(["-q", "trace", "synth", "--rows", rows, "-o"]);
+        command.arg(&out);
+        command.spawn().unwrap()
+    };
+    let mut child = draw("60000"); // 3.6 GB
+    let size = || {
+        let left = halves(dir.path(), "drawn.kvt");
+        let first = left.first().map(|n| dir.path().join(n));
+        first.map_or(0, |p| fs::metadata(p).map_or(0, |m| m.len()))
+    };
+    while size() < 20_000 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before it could be killed"
+        );
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(halves(dir.path(), "drawn.kvt").len(), 1);
+    assert!(draw("20").wait().unwrap().success());
+    assert!(halves(dir.path(), "drawn.kvt").is_empty());
+    assert!(out.exists());
 }

@@ -5,6 +5,7 @@ use crate::plan::answer::{Plan, Row, Setting};
 use super::super::cells::NONE;
 use super::super::plan::{self, WHEN_IT_PAYS};
 use super::super::plan_rows::explained;
+use super::super::sure::stays_best;
 use super::data::{Cell, Data};
 use super::entry::{Entry, of_plans};
 use super::{Section, memory, questions, rests, rows, speed, steps, sure, tiers, today, ways};
@@ -44,7 +45,7 @@ pub(super) fn sections(plans: &[&Plan]) -> Vec<Section> {
     let all: Vec<&Row> = plans.iter().flat_map(|p| &p.rows).collect();
     let entries = of_plans(plans);
     let every: Vec<&Entry> = entries.iter().collect();
-    let mut list = vec![cards(&all)];
+    let mut list = vec![cards(plans, &all)];
     list.extend(figures(&every));
     list.push(alternatives(&every));
     list.push(pays(&all));
@@ -59,9 +60,10 @@ pub(super) fn sections(plans: &[&Plan]) -> Vec<Section> {
     list
 }
 
-fn cards(rows: &[&Row]) -> Section {
+fn cards(plans: &[&Plan], rows: &[&Row]) -> Section {
     let mut section = Section::new("cards", "By card");
-    section.data(rows::cards(rows));
+    let lengths = plan::lengths(&question(plans));
+    section.data(rows::cards(rows, &lengths));
     section.text(explained(rows));
     section
 }
@@ -120,6 +122,7 @@ fn flips(plans: &[&Plan], rows: &[&Row]) -> Section {
     section.list(flips);
     section.text(sure::draws(plans));
     section.data(sure::stands(rows));
+    section.text(stays_best(rows));
     section.figure(sure::tornado(rows));
     section
 }

@@ -17,15 +17,13 @@ const WAYS: [(&str, &str); 6] = [
     ("host-attention", "spill, host attention"),
 ];
 
-/// The table.
-pub(super) fn cards(rows: &[&Row]) -> Data {
-    let mut data = Data::new(
-        "cards",
-        "Output tokens/s by card, all requests at the same length",
-    )
-    .text("card", "card")
-    .figure("holds, tokens a request", "holds_tokens_per_request")
-    .figure("short, GiB", "shortfall_bytes");
+/// The table; `lengths` says whether requests are of one length.
+pub(super) fn cards(rows: &[&Row], lengths: &str) -> Data {
+    let caption = format!("Output tokens/s by card, {lengths}");
+    let mut data = Data::new("cards", &caption)
+        .text("card", "card")
+        .figure("holds, tokens a request", "holds_tokens_per_request")
+        .figure("short, GiB", "shortfall_bytes");
     for (name, head) in WAYS {
         data = data.figure(head, &format!("{name}.output_tokens_per_s"));
     }

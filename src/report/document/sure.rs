@@ -44,7 +44,7 @@ pub(super) fn stands(rows: &[&Row]) -> Data {
     .figure("p95", "tpot_mean_s_p95")
     .figure("all fits", "fits_share")
     .figure("tiering pays", "pays_share")
-    .figure("best stands", "best_runnable_share");
+    .figure("stays best", "best_runnable_share");
     for row in rows.iter().filter(|r| r.in_draws.is_some()) {
         let best = row
             .verdict

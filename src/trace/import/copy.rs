@@ -19,10 +19,10 @@ pub(super) fn copy(from: &Path, options: &Options, out: &Path) -> Result<Extent>
     }
     header.planned_rows = Some(reader.rows());
     header.forced.retain(|t| *t < reader.rows());
-    let writer = TraceWriter::create(out, header)?;
+    let writer = TraceWriter::remade(out, header)?;
     let result = fill(&reader, writer);
     if result.is_err() {
-        let _ = std::fs::remove_file(beside::part_name(out));
+        beside::discard(out);
     }
     result.map(|()| Extent {
         prompt: reader.prompt(),

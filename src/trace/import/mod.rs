@@ -211,10 +211,10 @@ impl<'a> Job<'a> {
 
     /// Reads, checks and writes every row; an unfinished file is removed on failure.
     fn write(mut self, out: &Path) -> Result<Extent> {
-        let writer = TraceWriter::create(out, self.header.clone())?;
+        let writer = TraceWriter::remade(out, self.header.clone())?;
         let result = self.copy(writer);
         if result.is_err() {
-            let _ = std::fs::remove_file(beside::part_name(out));
+            beside::discard(out);
         }
         result.map(|()| self.extent)
     }

@@ -81,10 +81,10 @@ fn write(
     fill: impl FnOnce(&mut TraceWriter) -> Result<()>,
 ) -> Result<()> {
     header.planned_rows = Some(rows);
-    let mut writer = TraceWriter::create(out, header)?;
+    let mut writer = TraceWriter::remade(out, header)?;
     let result = fill(&mut writer).and_then(|()| writer.finish());
     if result.is_err() {
-        let _ = std::fs::remove_file(beside::part_name(out));
+        beside::discard(out);
     }
     result
 }
