@@ -1,6 +1,6 @@
 //! Host memory as a KV cache takes it: once, whole, and in large pages where the system gives them.
 //!
-//! With pages of 4 KiB every tile of keys or values is on a page of its own, and finding it costs attention 3 to 12 % of
+//! With pages of 4 KiB every tile of keys or values is on a page of its own, and finding it costs attention 3 to 25 % of
 //! its time on a virtual machine, where two tables are walked. Ignored: pinning, which is the driver's to do, and in whose
 //! memory large pages depend on it. Rival: pages of 1 GiB set aside by the administrator, which few machines have.
 
