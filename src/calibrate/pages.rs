@@ -6,6 +6,9 @@
 
 use memmap2::MmapMut;
 
+/// The least page of a system, where each use of memory begins \[bytes\].
+pub const SMALL: usize = 4096;
+
 /// So many bytes from a page's boundary on, zero; large pages are asked for, not insisted on.
 ///
 /// # Errors

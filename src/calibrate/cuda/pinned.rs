@@ -21,9 +21,6 @@ use crate::error::Result;
 /// Share of the available host memory that is pinned at most: a quarter.
 const OF_HOST: u64 = 4;
 
-/// Least page of a system \[bytes\].
-const PAGE: usize = 4096;
-
 /// Whose the memory is.
 #[derive(Debug)]
 enum Owner {
@@ -36,7 +33,10 @@ impl Owner {
     fn driver(bytes: usize) -> std::result::Result<Self, DriverError> {
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
         // SAFETY: the context of this thread is that of the GPU; freed when dropped.
-        unsafe { result::malloc_host(bytes, flags) }.map(Self::Driver)
+        let at = unsafe { result::malloc_host(bytes, flags) }?;
+        // SAFETY: all of it is ours and nothing uses it yet.
+        touch(unsafe { std::slice::from_raw_parts_mut(at.cast(), bytes) });
+        Ok(Self::Driver(at))
     }
 
     /// Ours, registered; `None` where that does not go.
@@ -63,7 +63,7 @@ impl Owner {
 
 /// Takes every page into use.
 fn touch(memory: &mut [u8]) {
-    memory.iter_mut().step_by(PAGE).for_each(|b| *b = 0);
+    memory.iter_mut().step_by(pages::SMALL).for_each(|b| *b = 0);
 }
 
 /// Pinned memory.
@@ -112,8 +112,6 @@ impl Pinned {
         if code as i32 != 0 {
             return Err(coded("mapping pinned memory", code as i32));
         }
-        // SAFETY: all of it is ours and nothing uses it yet.
-        touch(unsafe { std::slice::from_raw_parts_mut(made.host, bytes as usize) });
         Ok(made)
     }
 

@@ -29,9 +29,6 @@ const SHARE: u64 = 4;
 /// Scores to take from.
 const SCORES: usize = 1 << 20;
 
-/// A page's boundary, where each use begins \[bytes\].
-const PAGE: usize = 4096;
-
 /// Memory to measure on: numbers of 16 bits, and as much again to write to as one sample needs.
 #[derive(Debug)]
 pub(super) struct Memory {
@@ -93,7 +90,7 @@ impl Memory {
             self.next = 0;
         }
         let from = self.next;
-        self.next = (self.next + bytes).next_multiple_of(PAGE);
+        self.next = (self.next + bytes).next_multiple_of(pages::SMALL);
         from..from + bytes
     }
 
@@ -166,7 +163,7 @@ fn read(memory: &mut Memory, bytes: usize) {
 fn copy(memory: &mut Memory, bytes: usize) {
     let bytes = bytes.min(memory.target.len());
     let window = memory.window(bytes);
-    let each = part(bytes, PAGE);
+    let each = part(bytes, pages::SMALL);
     let to = memory.target[..bytes].par_chunks_mut(each);
     to.zip(memory.all[window].par_chunks(each))
         .for_each(|(to, from)| to.copy_from_slice(from));
