@@ -12,6 +12,8 @@
 //! widening the cache to binary32 first, which reads three times the memory that this is bound by.
 
 use super::quads::{self, QUAD};
+use super::rows::{AHEAD, Halves, Rows};
+use super::running::{Running, Softmax, weigh};
 use super::vector::{Block, LANES, Vector};
 
 /// Tokens that share a maximum at most: parts of a context are best whole multiples.
@@ -19,10 +21,6 @@ pub const TILE: usize = 128;
 
 /// Tokens that share a maximum where fewer than four queries share vectors.
 const NARROW: usize = 32;
-
-/// Tokens from a row to those that it asks for: as far as memory is late, and few enough to stay in the second cache. A
-/// line is asked for more than once, because memory that is busy has no room for many a request.
-const AHEAD: [usize; 4] = [64, 32, 16, 4];
 
 /// Queries that share a vector at most.
 pub(super) const WIDTH: usize = 4;
@@ -43,10 +41,7 @@ pub(super) type Scores = [Block; TILE * WIDTH / LANES];
 pub(super) type Queries<'a> = [&'a [Block]; MOST];
 
 /// Rows of outputs of queries that share vectors.
-type Outs<'a> = [&'a mut [Block]; WIDTH];
-
-/// Sixteen binary16 numbers.
-pub(super) type Halves = [u8; 2 * LANES];
+pub(super) type Outs<'a> = [&'a mut [Block]; WIDTH];
 
 /// What a group of queries attends to.
 #[derive(Clone, Copy, Debug)]
@@ -59,111 +54,6 @@ pub struct Attend<'a> {
     pub values: &'a [u8],
     /// Numbers of a row, a multiple of 16.
     pub width: usize,
-}
-
-/// How far the softmax of a query has come.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Running {
-    /// Greatest product so far.
-    pub high: f32,
-    /// Sum of weights so far, in lanes.
-    lanes: Block,
-}
-
-impl Running {
-    /// Before the first token.
-    pub const NEW: Self = Self {
-        high: f32::NEG_INFINITY,
-        lanes: [0.0; LANES],
-    };
-
-    /// Sum of weights `e^(product - high)`.
-    pub fn total(&self) -> f32 {
-        let mut lane = self.lanes;
-        for half in [8, 4, 2, 1] {
-            for i in 0..half {
-                lane[i] += lane[i + half];
-            }
-        }
-        lane[0]
-    }
-}
-
-/// The softmax of `C` queries: lane `i` is of query `i % C`.
-#[derive(Clone, Copy)]
-struct Softmax {
-    high: Block,
-    sum: Block,
-}
-
-impl Softmax {
-    #[inline(always)]
-    fn of<const C: usize>(runs: &[Running]) -> Self {
-        let (mut high, mut sum) = ([0.0; LANES], [0.0; LANES]);
-        for i in 0..LANES {
-            high[i] = runs[i % C].high;
-            sum[i] = runs[i % C].lanes[i / C];
-        }
-        Self { high, sum }
-    }
-
-    #[inline(always)]
-    fn keep<const C: usize>(&self, runs: &mut [Running]) {
-        for i in 0..LANES {
-            runs[i % C].high = self.high[i];
-            runs[i % C].lanes[i / C] = self.sum[i];
-        }
-    }
-}
-
-/// Rows of a tile.
-#[derive(Clone, Copy)]
-pub(super) struct Rows<'a> {
-    all: &'a [Halves],
-    /// Blocks of a row.
-    pub(super) blocks: usize,
-    pub(super) count: usize,
-    /// Bytes to the rows that are asked for, wrapping; the row itself is where they are 0.
-    soon: [usize; AHEAD.len()],
-}
-
-impl<'a> Rows<'a> {
-    /// All of them, one after another.
-    #[inline(always)]
-    pub(super) fn whole(&self) -> &'a [Halves] {
-        &self.all[..self.count * self.blocks]
-    }
-
-    /// Row `r`, the last again beyond it.
-    #[inline(always)]
-    pub(super) fn row(&self, r: usize) -> &'a [Halves] {
-        let at = r.min(self.count - 1) * self.blocks;
-        &self.all[at..at + self.blocks]
-    }
-
-    /// `count` rows from row `from` on, or as many as there are.
-    #[inline(always)]
-    fn some(mut self, from: usize, count: usize) -> Self {
-        self.all = &self.all[from * self.blocks..];
-        self.count = count.min(self.count - from);
-        self
-    }
-
-    /// The same rows, the last again until there are `rows`.
-    #[cold]
-    pub(super) fn padded(&self, rows: usize) -> Vec<Halves> {
-        (0..rows).flat_map(|r| self.row(r)).copied().collect()
-    }
-
-    /// Asks for what lies ahead of a place in these rows.
-    #[inline(always)]
-    pub(super) fn ask<V: Vector>(&self, at: *const u8) {
-        // Half registers have twice the loads, which leaves less time to ask.
-        let often = if V::WIDE { AHEAD.len() } else { 2 };
-        for soon in &self.soon[..often] {
-            V::ask(at.wrapping_add(*soon));
-        }
-    }
 }
 
 /// Products of `R` keys from key `r0` on with `C` queries from query `c0` on, into place `r * queries + c`.
@@ -245,59 +135,6 @@ pub(super) fn in_turn<V: Vector, const R: usize, const C: usize>(
         most = most.at_least(products);
     }
     most
-}
-
-/// Raises the running maxima to `most`; what was gathered before shrinks.
-#[inline(always)]
-fn raise<V: Vector, const C: usize>(most: V, run: &mut Softmax, outs: &mut Outs<'_>) {
-    let mut lanes = [0.0; LANES];
-    most.store(&mut lanes);
-    let mut high = run.high;
-    for (i, high) in high.iter_mut().enumerate() {
-        for x in lanes.iter().skip(i % C).step_by(C) {
-            *high = if *x > *high { *x } else { *high };
-        }
-    }
-    let mut keep = [0.0; LANES];
-    super::curve::exp(V::load(&run.high).sub(V::load(&high))).store(&mut keep);
-    for (keep, old) in keep.iter_mut().zip(&run.high) {
-        if *old == f32::NEG_INFINITY {
-            *keep = 0.0; // before the first token there is nothing to keep
-        }
-    }
-    let sum = V::load(&run.sum).mul(V::load(&keep));
-    sum.store(&mut run.sum);
-    for (out, keep) in outs.iter_mut().zip(&keep).take(C) {
-        for block in out.iter_mut() {
-            V::load(block).mul(V::splat(*keep)).store(block);
-        }
-    }
-    run.high = high;
-}
-
-/// Products of `rows` tokens to weights under the running maxima, which grow seldom.
-#[inline(always)]
-fn weigh<V: Vector, const R: usize, const C: usize>(
-    scores: &mut Scores,
-    rows: usize,
-    most: V,
-    run: &mut Softmax,
-    outs: &mut Outs<'_>,
-) {
-    if most.exceeds(V::load(&run.high)) {
-        raise::<V, C>(most, run, outs);
-    }
-    let high = V::load(&run.high);
-    let scores = &mut scores[..rows.div_ceil(R)];
-    for score in &mut *scores {
-        super::curve::exp(V::load(score).sub(high)).store(score);
-    }
-    scores.as_flattened_mut()[rows * C..].fill(0.0);
-    let mut sum = V::load(&run.sum);
-    for score in scores {
-        sum = sum.add(V::load(score));
-    }
-    sum.store(&mut run.sum);
 }
 
 /// `N` blocks from block `from` on of `M` of `C` outputs from output `c0` on, plus the tile's weighted values.

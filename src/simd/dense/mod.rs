@@ -19,13 +19,18 @@ mod piped;
 mod quads;
 #[cfg(target_arch = "x86_64")]
 mod registers;
+mod rows;
+mod running;
 mod tile;
 mod vector;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 use std::sync::OnceLock;
 
-pub use attend::{Attend, Running, TILE};
+pub use attend::{Attend, TILE};
 pub use bytes::ROUND_FLOPS;
+pub use running::Running;
 use vector::{Plain, Vector};
 
 /// How a tensor's numbers are stored.
@@ -132,9 +137,9 @@ pub struct Dense {
 /// Compiles the bodies for some CPU features.
 #[cfg(target_arch = "x86_64")]
 macro_rules! path {
-    ($name:ident, $vector:ident, $features:literal) => {
+    ($name:ident, $from:ident::$vector:ident, $features:literal) => {
         mod $name {
-            use super::registers::$vector;
+            use super::$from::$vector;
             use super::*;
 
             #[target_feature(enable = $features)]
@@ -209,11 +214,11 @@ macro_rules! path {
 }
 
 #[cfg(target_arch = "x86_64")]
-path!(avx2, Avx2, "avx2,fma,f16c");
+path!(avx2, registers::Avx2, "avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]
 path!(
     avx512,
-    Avx512,
+    wide::Avx512,
     "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c"
 );
 

@@ -6,9 +6,10 @@
 //! into memory. The order of additions is that of [`super::attend`], to the bit. Rival: keys turned in registers, which
 //! need no sums across lanes: as fast from a cache, slower from memory, because sixteen rows are read side by side.
 
-use super::attend::{self, Halves, Queries, Rows, Scores};
-use super::registers::Avx512;
+use super::attend::{self, Queries, Scores};
+use super::rows::{Halves, Rows};
 use super::vector::{Block, LANES, Vector};
+use super::wide::Avx512;
 
 /// The tree of sixteen sums, as far as it has grown.
 struct Tree {

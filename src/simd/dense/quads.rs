@@ -6,7 +6,8 @@
 //! keys cost one insertion and one shuffle of half a vector, for all queries. Rival: keys turned in full, which need no
 //! sums at all, but twice these shuffles and a place to put sixteen rows.
 
-use super::attend::{Queries, Rows, Scores};
+use super::attend::{Queries, Scores};
+use super::rows::Rows;
 use super::vector::{Block, LANES, Vector};
 
 /// Keys that share a vector.
@@ -97,10 +98,7 @@ fn tile<V: Vector, const N: usize, const P: usize, const Q: usize, const G: usiz
     scores: &mut [Scores; G],
 ) -> [V; G] {
     let eights = if N == 0 { 2 * keys.blocks } else { N };
-    let mut to: [&[Block]; Q] = [&[]; Q];
-    for q in 0..Q {
-        to[q] = &queries[q][..2 * eights];
-    }
+    let to = &queries.as_chunks::<Q>().0[0];
     let (rows, padded) = (keys.whole(), keys.count.next_multiple_of(P * QUAD));
     let copy;
     let rows: &[Eight] = if keys.count == padded {
@@ -113,7 +111,7 @@ fn tile<V: Vector, const N: usize, const P: usize, const Q: usize, const G: usiz
     let mut most = [V::splat(f32::NEG_INFINITY); G];
     for (i, rows) in rows.chunks_exact(P * QUAD * eights).enumerate() {
         let at = start.wrapping_add(i * size_of_val(rows));
-        let sums = sums::<V, N, P, Q>(rows, &to, &keys, at);
+        let sums = sums::<V, N, P, Q>(rows, to, &keys, at);
         for p in 0..P {
             let fours = sums[p].as_chunks::<QUAD>().0;
             for g in 0..G {

@@ -3,8 +3,9 @@
 //! The loops are written once over this trait; what a path adds is only how a lane-wise operation is done. All operations
 //! are exact by IEEE 754 (a fused multiply-add is one rounding), so paths cannot differ.
 
-use super::attend::{self, Queries, Rows, Scores};
+use super::attend::{self, Queries, Scores};
 use super::quads::{Eight, QUAD};
+use super::rows::Rows;
 use crate::simd::lanes::widen_one;
 
 /// Lanes of a vector.
